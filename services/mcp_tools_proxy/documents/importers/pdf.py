@@ -33,6 +33,7 @@ from mcp_tools_proxy.documents.importers.pdf_annotations import (
     read_annotations,
     signers_of,
 )
+from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, find_headings
 from mcp_tools_proxy.documents.importers.pdf_hidden import HiddenText
 from mcp_tools_proxy.documents.importers.pdf_labels import with_annotations
 from mcp_tools_proxy.documents.importers.pdf_text import read_page_text
@@ -65,12 +66,20 @@ def import_pdf(
         with open_pdf(data) as pdf:
             if is_xfa_placeholder(pdf):
                 raise ImportFailed(_XFA)
-            source = _Source(pdf=pdf, signers=signers_of(pdf, data), hidden=HiddenText(data))
+            outline = list(_outline(pdf))
+            source = _Source(
+                pdf=pdf,
+                signers=signers_of(pdf, data),
+                hidden=HiddenText(data),
+                type_lines=None if outline else [],
+            )
             found = tuple(_page_texts(source, options, progress, reader))
             pages = join_divided_words([page.text for page in found], options.language)
             if not any(page.strip() for page in pages):
                 raise ImportFailed(_reason_without_text(found, with_ocr=reader is not None))
-            headings = _place_headings(_outline(pdf), pages)
+            headings = _place_headings(
+                outline or find_headings(source.type_lines or ()), pages, is_found=not outline
+            )
             title = own_title(_text_of(lambda: pdf.get_metadata_value("Title")))
     except PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
@@ -149,11 +158,15 @@ def _list_pages(numbers: Sequence[int], total: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """An open PDF, the signers of its remaining signature fields, and what finds hidden text."""
+    """An open PDF, the signers of its remaining signature fields, and what finds hidden text.
+
+    ``type_lines`` collects the lines of a PDF without bookmarks, to find its headings.
+    """
 
     pdf: PdfDocument
     signers: Iterator[str]
     hidden: HiddenText
+    type_lines: list[TypeLine] | None
 
 
 def _page_texts(
@@ -162,12 +175,16 @@ def _page_texts(
     total = len(source.pdf)
     for index in range(total):
         with closing(source.pdf[index]) as page:
-            yield _page(source, page, options, reader)
+            yield _page(source, page, index + 1, options, reader)
         progress(index + 1, total)
 
 
 def _page(
-    source: _Source, page: PdfPage, options: ImportOptions, reader: TesseractReader | None
+    source: _Source,
+    page: PdfPage,
+    number: int,
+    options: ImportOptions,
+    reader: TesseractReader | None,
 ) -> _Page:
     found = read_annotations(page, source.signers)
     visible = source.hidden.visible(page, found.visible)
@@ -180,7 +197,10 @@ def _page(
         closing(page.get_textpage()) as textpage,
     ):
         is_unreadable = is_glyph_codes(textpage)
-        text = "" if is_unreadable else complete(clean_divided(read_page_text(page, textpage)))
+        text = ""
+        if not is_unreadable:
+            read_text = read_page_text(page, textpage, number, source.type_lines)
+            text = complete(clean_divided(read_text))
     confidence = None
     if reader is not None and is_picture(page, text):
         read = reader.read(page)
@@ -218,10 +238,13 @@ def _text_of(read: Callable[[], str]) -> str:
         return ""
 
 
-def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:
+def _place_headings(
+    outline: Sequence[tuple[int, str, int]], pages: Sequence[str], *, is_found: bool
+) -> list[Heading]:
     """Locate each title in its page's text, after the previous one; otherwise use the page's start.
 
-    A bookmark's coordinates do not help: they are unrelated to the order of the text.
+    Titles that were found in the text must be there. A bookmark's coordinates do not help: they are
+    unrelated to the order of the text.
     """
     headings: list[Heading] = []
     found_to = (1, 0)
@@ -230,6 +253,8 @@ def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str
         match = _title_pattern(title).search(text, found_to[1] if found_to[0] == page else 0)
         if match:
             found_to = (page, match.end())
+        elif is_found:
+            continue
         char = match.start() if match and text[: match.start()].strip() else 0
         headings.append(Heading(level=level, title=title, page=page, char=char))
     return headings

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pypdfium2 import PdfPage, PdfTextPage
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, read_type_lines
 from mcp_tools_proxy.documents.importers.pdf_letters import (
     has_ideographs,
     has_right_to_left,
@@ -20,14 +21,26 @@ _SPACE, _MOST_GAP, _MOST_SHIFT, _SCRIPT = 0.12, 0.45, 0.6, 0.87
 """Limits for a line that continues after a superscript or subscript: shares of the type size."""
 
 
-def read_page_text(pdf_page: PdfPage, textpage: PdfTextPage) -> str:
-    """Return the text of a page; it may contain DIVISION."""
+def read_page_text(
+    pdf_page: PdfPage,
+    textpage: PdfTextPage,
+    number: int = 1,
+    type_lines: list[TypeLine] | None = None,
+) -> str:
+    """Return the text of a page; it may contain DIVISION.
+
+    The type of its lines outside tables is added to ``type_lines``.
+    """
     page = PageCharacters(textpage)
     text = page.text
     if page.is_located:
         lines = _joined_lines(page, list(page.lines()))
         _correct(page, lines)
         tables = find_tables(pdf_page, page, lines)
+        if type_lines is not None:
+            in_tables = {id(word) for table in tables for word in table.words}
+            others = [line for line in lines if id(line[0]) not in in_tables]
+            type_lines.extend(read_type_lines(number, page, others))
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

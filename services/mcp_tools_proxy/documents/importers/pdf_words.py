@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from ctypes import byref, c_double, create_string_buffer
 from dataclasses import dataclass
+from sys import intern
 from typing import NamedTuple
 
 from pypdfium2 import PdfTextPage, raw
@@ -111,7 +112,8 @@ class PageCharacters:
         """Return the name of a character's font."""
         index = offset if self._indexes is None else self._indexes[offset]
         length = raw.FPDFText_GetFontInfo(self._page, index, self._name, _NAME_BYTES, None)
-        return self._name.raw[: max(0, min(length, _NAME_BYTES) - 1)].decode("utf-8", "replace")
+        name = self._name.raw[: max(0, min(length, _NAME_BYTES) - 1)].decode("utf-8", "replace")
+        return intern(name.rpartition("+")[2])  # a subset's name has a prefix
 
     def characters(self, word: PageWord) -> list[Character]:
         """Return the characters of a word."""
