@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _BOLD = re.compile(r"bold|black|heavy|demi|semi|[a-z]bx?\d|CMBX|cmssbx|-bd|medi", re.IGNORECASE)
@@ -29,35 +29,34 @@ class TypeLine(NamedTuple):
 
 
 def read_type_lines(
-    number: int, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
+    number: int, characters: PageCharacters, spans: Sequence[tuple[int, int]]
 ) -> Iterator[TypeLine]:
     """Yield the lines of a page with their type."""
-    before: PageWord | None = None
-    for line in lines:
-        first, last = line[0], line[-1]
-        size = characters.character(first.start).size
+    before: float | None = None
+    for start, end in spans:
+        size = characters.size(start)
         if not size:
             continue
-        font = characters.font(first.start)
-        text = "".join(word.text if word.is_glued else f" {word.text}" for word in line).strip()
-        is_uniform = len(text) <= _MOST_CHARS and (
-            first is last
-            or (
-                characters.font(last.start) == font
-                and abs(characters.character(last.start).size - size) < _SAME_SIZE * size
-            )
+        text = " ".join(characters.text[start:end].split())
+        y = characters.origin(start)[1]
+        font = characters.font(start)
+        last = start + len(characters.text[start:end].rstrip()) - 1
+        is_uniform = (
+            len(text) <= _MOST_CHARS
+            and _END.search(text) is None
+            and characters.font(last) == font
+            and abs(characters.size(last) - size) < _SAME_SIZE * size
         )
-        above = before.y - first.y if before is not None and before.y > first.y else None
         yield TypeLine(
             page=number,
             text=text[: _MOST_CHARS + 1],
             size=round(2 * size) / 2,
             font=font,
             is_uniform=is_uniform,
-            y=first.y,
-            above=above,
+            y=y,
+            above=before - y if before is not None and before > y else None,
         )
-        before = first
+        before = y
 
 
 _SAME_SIZE = 0.1

@@ -6,8 +6,11 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from ctypes import c_float
 from enum import Enum
 from itertools import groupby
+
+from pypdfium2 import PdfPage, raw
 
 from mcp_tools_proxy.documents.importers.pdf_words import Character, PageCharacters, PageWord
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -67,6 +70,54 @@ class _ScriptRun:
     kind: _Kind
     text: str
     base: Character | None
+
+
+_MOST_OBJECTS = 3_000
+_BESIDE = 6.0
+"""Points between a script and the text before it."""
+
+
+def may_have_scripts(page: PdfPage) -> bool:
+    """Return whether small type follows larger type on a line of a page.
+
+    Text inside forms is not examined, so that pages with forms may have scripts.
+    """
+    count = raw.FPDFPage_CountObjects(page)
+    if count > _MOST_OBJECTS:
+        return True
+    matrix = raw.FS_MATRIX()
+    size = c_float()
+    before: tuple[float, object] | None = None
+    for number in range(count):
+        shape = raw.FPDFPage_GetObject(page, number)
+        kind = raw.FPDFPageObj_GetType(shape)
+        if kind == raw.FPDF_PAGEOBJ_FORM:
+            return True
+        if kind != raw.FPDF_PAGEOBJ_TEXT:
+            continue
+        raw.FPDFTextObj_GetFontSize(shape, size)
+        raw.FPDFPageObj_GetMatrix(shape, matrix)
+        height = size.value * abs(matrix.d)
+        if before is not None and before[0] != height and _are_beside(before, (height, shape)):
+            return True
+        before = height, shape
+    return False
+
+
+def _are_beside(first: tuple[float, object], second: tuple[float, object]) -> bool:
+    small, large = sorted((first[0], second[0]))
+    if small > _SMALL * large:
+        return False
+    left, bottom, right, top = _bounds(first[1])
+    other_left, other_bottom, other_right, other_top = _bounds(second[1])
+    gap = max(left, other_left) - min(right, other_right)
+    return -_BESIDE <= gap <= _BESIDE and bottom < other_top and other_bottom < top
+
+
+def _bounds(shape: object) -> tuple[float, float, float, float]:
+    left, bottom, right, top = c_float(), c_float(), c_float(), c_float()
+    raw.FPDFPageObj_GetBounds(shape, left, bottom, right, top)
+    return left.value, bottom.value, right.value, top.value
 
 
 def mark_scripts(page: PageCharacters, line: Sequence[PageWord]) -> None:

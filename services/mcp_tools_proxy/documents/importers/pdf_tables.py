@@ -67,7 +67,7 @@ def find_tables(
     page: PdfPage, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
 ) -> list[PageTable]:
     """Return the tables of a page, given with the lines of its text."""
-    if not _may_have_tables(lines):
+    if not may_have_tables(lines):
         return []
     tables = [
         table for grid in ruled_grids(page) if (table := _ruled_table(grid, lines)) is not None
@@ -78,15 +78,27 @@ def find_tables(
     return tables
 
 
-def _may_have_tables(lines: Sequence[Sequence[PageWord]]) -> bool:
-    wide = 0
+def may_have_tables(lines: Sequence[Sequence[PageWord]]) -> bool:
+    """Return whether neighbouring lines have gaps as between columns."""
+    if sum(map(len, lines)) > _MOST_WORDS:
+        return False
+    last_wide = -_NEIGHBOURS
     before: PageWord | None = None
-    for line in lines:
+    for number, line in enumerate(lines):
         same_height = before is not None and abs(line[0].y - before.y) < 2
-        words = [before, *line] if before is not None and same_height else line
-        wide += any(second.left - first.right > _WIDE for first, second in pairwise(words))
+        right = before.right if before is not None and same_height else _FAR
+        for word in line:
+            if word.left - right > _WIDE:
+                if 0 < number - last_wide < _NEIGHBOURS:
+                    return True
+                last_wide = number
+            right = word.right
         before = line[-1]
-    return wide >= 2 and sum(map(len, lines)) <= _MOST_WORDS
+    return False
+
+
+_NEIGHBOURS = 5
+_FAR = 100_000.0
 
 
 def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:
@@ -294,7 +306,7 @@ def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> li
     sized = [
         (word, size)
         for line in lines
-        if (size := characters.character(line[0].start).size) > 0
+        if (size := characters.size(line[0].start)) > 0
         for word in line
     ]
     sized.sort(key=lambda it: -it[0].y)
@@ -353,9 +365,6 @@ def _gaps(parts: Sequence[Sequence[PageWord]]) -> list[tuple[float, float]]:
     starts = [-_FAR, *(right for _, right in edges)]
     ends = [*(left for left, _ in edges), _FAR]
     return list(zip(starts, ends, strict=True))
-
-
-_FAR = 100_000.0
 
 
 def _common(

@@ -12,8 +12,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     join_spaced_characters,
     order_letters,
 )
-from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts
-from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_tables
+from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, may_have_scripts
+from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_tables, may_have_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
@@ -32,17 +32,46 @@ def read_page_text(
     The type of its lines outside tables is added to ``type_lines``.
     """
     page = PageCharacters(textpage)
-    text = page.text
+    text, tables = page.text, list[PageTable]()
     if page.is_located:
-        lines = _joined_lines(page, list(page.lines()))
-        _correct(page, lines)
-        tables = find_tables(pdf_page, page, lines)
+        spans = page.spans()
+        if lines := _located_lines(pdf_page, page, spans):
+            lines = _joined_lines(page, lines)
+            _correct(page, lines)
+            tables = find_tables(pdf_page, page, lines)
+            text = "".join(_pieces(text, [word for line in lines for word in line], tables))
         if type_lines is not None:
-            in_tables = {id(word) for table in tables for word in table.words}
-            others = [line for line in lines if id(line[0]) not in in_tables]
+            tabular = {word.start for table in tables for word in table.words}
+            others = [span for span in spans if span[0] not in tabular]
             type_lines.extend(read_type_lines(number, page, others))
-        text = "".join(_pieces(text, [word for line in lines for word in line], tables))
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _located_lines(
+    pdf_page: PdfPage, page: PageCharacters, spans: Sequence[tuple[int, int]]
+) -> list[list[PageWord]]:
+    """Return the words of each line if they are needed; locating them takes as long as reading."""
+    text = page.text
+    if has_right_to_left(text) or has_ideographs(text) or may_have_scripts(pdf_page):
+        return [page.words(span) for span in spans]
+    short = {span: page.words(span) for span in spans if not _is_prose(text[slice(*span)])}
+    if not may_have_tables(list(short.values())):
+        return []
+    return [short.get(span) or page.words(span) for span in spans]
+
+
+def _is_prose(line: str) -> bool:
+    """Return whether a line is a long one with few digits, not a row of a table."""
+    words = line.count(" ")
+    return (
+        len(line) >= _LONG
+        and words >= _MANY_WORDS
+        and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
+    )
+
+
+_LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
+_NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
 
 
 def _correct(page: PageCharacters, lines: Sequence[list[PageWord]]) -> None:
