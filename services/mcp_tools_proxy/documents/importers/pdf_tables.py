@@ -54,7 +54,7 @@ class PageTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _AlignedRow:
     """The words at one height, from left to right, as parts that are far from each other."""
 
     y: float
@@ -297,11 +297,11 @@ def _aligned_tables(
         start += 1
 
 
-def _columns_of(rows: Sequence[_Row]) -> int:
+def _columns_of(rows: Sequence[_AlignedRow]) -> int:
     return len(_column_bounds(rows)) if len(rows) >= _LEAST_ROWS else 0
 
 
-def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_Row]:
+def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_AlignedRow]:
     """Return the words by height, from above."""
     sized = [
         (word, size)
@@ -319,7 +319,7 @@ def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> li
     return [_row(group) for group in groups]
 
 
-def _row(group: list[tuple[PageWord, float]]) -> _Row:
+def _row(group: list[tuple[PageWord, float]]) -> _AlignedRow:
     size = max(size for _, size in group)
     words = sorted((word for word, _ in group), key=lambda word: word.left)
     parts: list[list[PageWord]] = []
@@ -328,10 +328,10 @@ def _row(group: list[tuple[PageWord, float]]) -> _Row:
             parts[-1].append(word)
         else:
             parts.append([word])
-    return _Row(group[0][0].y, size, parts, _gaps(parts))
+    return _AlignedRow(group[0][0].y, size, parts, _gaps(parts))
 
 
-def _end_of_block(rows: Sequence[_Row], start: int) -> int:
+def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
     """Return the end of the rows from ``start`` on that share gaps between columns."""
     if len(rows[start].parts) < 2:
         return start
@@ -386,7 +386,7 @@ _LEAST_GAP = 4.0
 
 
 def _aligned_table(
-    rows: Sequence[_Row], first: int, start: int, end: int, order: Mapping[int, int]
+    rows: Sequence[_AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
 ) -> PageTable | None:
     bounds = _column_bounds(rows[start:end])
     if len(bounds) < 2:
@@ -400,7 +400,7 @@ def _aligned_table(
         start += 1
 
 
-def _is_header(row: _Row, below: _Row, bounds: Sequence[tuple[float, float]]) -> bool:
+def _is_header(row: _AlignedRow, below: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
     """Return whether a row above the columns has headings of several of them."""
     return (
         len(row.parts) > 1
@@ -410,12 +410,12 @@ def _is_header(row: _Row, below: _Row, bounds: Sequence[tuple[float, float]]) ->
     )
 
 
-def _spans(row: _Row, bounds: Sequence[tuple[float, float]]) -> bool:
+def _spans(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
     return any(len(_columns_at(part, bounds)) > 1 for part in row.parts)
 
 
 def _table_of(
-    rows: Sequence[_Row], bounds: Sequence[tuple[float, float]], order: Mapping[int, int]
+    rows: Sequence[_AlignedRow], bounds: Sequence[tuple[float, float]], order: Mapping[int, int]
 ) -> PageTable | None:
     words = [word for row in rows for part in row.parts for word in part]
     places = [sorted(order[id(word)] for part in row.parts for word in part) for row in rows]
@@ -433,7 +433,7 @@ def _table_of(
     return PageTable(words, "\n".join(table_lines(_with_header(texts))))
 
 
-def _column_bounds(rows: Sequence[_Row]) -> list[tuple[float, float]]:
+def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
     """Return the left and right edges of the columns: stretches that any row with parts uses."""
     edges = sorted(
         (part[0].left, max(word.right for word in part))
@@ -450,7 +450,7 @@ def _column_bounds(rows: Sequence[_Row]) -> list[tuple[float, float]]:
     return bounds
 
 
-def _cells(row: _Row, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
+def _cells(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
     """Return the words of each column; a heading above several is repeated."""
     cells: list[list[PageWord]] = [[] for _ in bounds]
     for part in row.parts:
