@@ -155,7 +155,15 @@ def test_number_formats(number_format: str, texts: str) -> None:
     assert shown == texts.split(" ")
 
 
+def test_a_number_in_words_is_decimal_in_other_languages() -> None:
+    numbering = abstract(1, level(0, "%1.", "ordinalText")) + number_list(1, 1)
+    language = '<w:docDefaults><w:rPrDefault><w:rPr><w:lang w:val="fr-FR"/></w:rPr></w:rPrDefault>'
+    assert text_of(item("a", 1), numbering) == "First. a"
+    assert text_of(item("a", 1), numbering, language + "</w:docDefaults>") == "1. a"
+
+
 def test_large_numbers() -> None:
+    assert format_number(21, "decimalEnclosedCircle") == "21"
     assert [format_number(27, "lowerLetter"), format_number(53, "lowerLetter")] == ["aa", "aaa"]
     assert format_number(1994, "lowerRoman") == "mcmxciv"
     assert format_number(103, "japaneseCounting") == "一百零三"

@@ -38,6 +38,7 @@ def box(text: str) -> str:
 
 
 RAISED = '<w:vertAlign w:val="superscript"/>'
+WHITE = '<w:color w:val="FFFFFF"/>'
 LOWERED = '<w:vertAlign w:val="subscript"/>'
 
 
@@ -217,6 +218,21 @@ def test_headers_and_footers_are_there_once_without_page_numbers() -> None:
     assert text == "[Header: HR-77]\n\n[Header: Draft]\n\nOne.\n\n\n~~~\nTwo.\n\n[Footer: Acme]"
 
 
+def test_a_typed_note_mark_in_the_style_of_notes_is_no_exponent() -> None:
+    styles = (
+        '<w:style w:type="character" w:styleId="FR"><w:name w:val="footnote reference"/>'
+        f"<w:rPr>{RAISED}</w:rPr></w:style>"
+    )
+    mark_run = run_xml("2", '<w:rStyle w:val="FR"/>')
+    assert text_of(paragraph_xml("of 10 m", mark_run), styles=styles) == "of 10 m [2]"
+
+
+def test_white_text_on_a_floating_shape_is_content() -> None:
+    shape = '<v:rect style="position:absolute" fillcolor="#a5a5a5"/>'
+    body = paragraph_xml(f"<w:r><w:pict>{shape}</w:pict></w:r>", run_xml("January", WHITE))
+    assert text_of(body) == "January"
+
+
 def test_special_characters() -> None:
     content = (
         "<w:r><w:t>A</w:t><w:tab/><w:t>co</w:t><w:noBreakHyphen/><w:t>op</w:t>"
@@ -228,7 +244,6 @@ def test_special_characters() -> None:
     assert text_of(paragraph_xml("Angle ", symbols)) == "Angle α"
 
 
-WHITE = '<w:color w:val="FFFFFF"/>'
 FILL = '<w:shd w:val="clear" w:fill="1F3864"/>'
 STYLES = (
     '<w:style w:type="character" w:styleId="Ghost"><w:rPr><w:vanish/></w:rPr></w:style>'
@@ -246,6 +261,7 @@ STYLES = (
         '<w:rStyle w:val="Ghost"/>',
         WHITE,
         '<w:color w:val="FEFEFA"/>',
+        '<w:color w:val="auto" w:themeColor="background1"/>',
         '<w:sz w:val="2"/>',
         '<w:color w:val="FFFF00"/><w:highlight w:val="yellow"/>',
         f'<w:color w:val="1F3864"/>{FILL}',

@@ -80,7 +80,9 @@ class _WordFile:
         self._package = WordPackage(data)
         self.styles = Styles(self._package.part_of_kind("styles")[1])
         self.numbering = Numbering(
-            self._package.part_of_kind("numbering")[1], self.styles.list_styles
+            self._package.part_of_kind("numbering")[1],
+            self.styles.list_styles,
+            is_english=self.styles.is_english,
         )
         self._settings = self._package.part_of_kind("settings")[1]
         self.state = WordState(

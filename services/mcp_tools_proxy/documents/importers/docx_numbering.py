@@ -57,6 +57,10 @@ _LETTERS: Mapping[str, str] = {
     "hebrew2": "אבגדהוזחטיכלמנסעפצקרשת",
     "chicago": "*†‡§",
 }
+_ENGLISH = frozenset({"ordinal", "ordinalText", "cardinalText"})
+_ONCE = re.compile("decimalEnclosed|ideograph|aiueo|iroha")
+"""Alphabets after whose end Word counts on with digits; others repeat the letter: aa, bb."""
+
 _DIGITS: Mapping[str, str] = {
     "decimalFullWidth": "０１２３４５６７８９",
     "decimalFullWidth2": "０１２３４５６７８９",
@@ -95,8 +99,11 @@ class _ListLevel:
 class Numbering:
     """The lists of ``numbering.xml``; ``style_lists`` has the list id of each list style."""
 
-    def __init__(self, root: Element | None, style_lists: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Element | None, style_lists: Mapping[str, str], *, is_english: bool = True
+    ) -> None:
         self._style_lists = style_lists
+        self._is_english = is_english
         self._abstract: dict[str, Element] = {}
         self._lists: dict[str, Element] = {}
         for element in root if root is not None else ():
@@ -129,7 +136,7 @@ class Numbering:
             limit = levels[other].restart if other in levels else None
             if limit is None or number < limit:
                 del counts[other]
-        return _label(level, number, levels, counts)
+        return self._label(level, number, levels, counts)
 
     def _list(self, list_id: str) -> tuple[str, dict[int, _ListLevel], list[int]]:
         """Return the counters' id, the levels, and those that restart with this list."""
@@ -170,6 +177,32 @@ class Numbering:
             return abstract_id
         return self._abstract_id(linked, {*seen, abstract_id})
 
+    def _label(
+        self,
+        level: _ListLevel,
+        number: int,
+        levels: Mapping[int, _ListLevel],
+        counts: Mapping[int, int],
+    ) -> ListLabel:
+        if level.number_format == "bullet":
+            text = "-" if level.text and not level.is_hidden else ""
+            return ListLabel(text=text, level=number, is_bullet=True)
+
+        def shown(match: re.Match[str]) -> str:
+            at = int(match[1]) - 1
+            other = levels.get(at)
+            if other is None:
+                return ""
+            is_decimal = (
+                level.is_legal and other.number_format not in {"none", "decimalZero"}
+            ) or (other.number_format in _ENGLISH and not self._is_english)
+            value = counts.get(at, other.start)
+            text = format_number(value, "decimal" if is_decimal else other.number_format)
+            return text.zfill(other.zeros)
+
+        text = "" if level.is_hidden else _PLACEHOLDER.sub(shown, level.text).strip()
+        return ListLabel(text=text, level=number)
+
 
 def format_number(value: int, number_format: str) -> str:
     """Return a number in one of Word's number formats; decimal for rare ones."""
@@ -178,33 +211,13 @@ def format_number(value: int, number_format: str) -> str:
     if number_format in _LETTERS:
         letters = _LETTERS[number_format]
         times, at = divmod(value - 1, len(letters))
-        return letters[at] * (times + 1) if times < 10 else str(value)
+        most = 1 if _ONCE.match(number_format) else 10
+        return letters[at] * (times + 1) if times < most else str(value)
     if number_format in _DIGITS:
         return "".join(_DIGITS[number_format][int(digit)] for digit in str(value))
     if _COUNTING.fullmatch(number_format):
         return _chinese(value)
     return _WRITTEN.get(number_format, str)(value)
-
-
-def _label(
-    level: _ListLevel, number: int, levels: Mapping[int, _ListLevel], counts: Mapping[int, int]
-) -> ListLabel:
-    if level.number_format == "bullet":
-        text = "-" if level.text and not level.is_hidden else ""
-        return ListLabel(text=text, level=number, is_bullet=True)
-
-    def shown(match: re.Match[str]) -> str:
-        at = int(match[1]) - 1
-        other = levels.get(at)
-        if other is None:
-            return ""
-        value = counts.get(at, other.start)
-        is_legal = level.is_legal and other.number_format not in {"none", "decimalZero"}
-        text = format_number(value, "decimal" if is_legal else other.number_format)
-        return text.zfill(other.zeros)
-
-    text = "" if level.is_hidden else _PLACEHOLDER.sub(shown, level.text).strip()
-    return ListLabel(text=text, level=number)
 
 
 def _read_level(element: Element) -> _ListLevel:

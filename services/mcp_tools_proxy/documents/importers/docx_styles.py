@@ -84,6 +84,12 @@ class Styles:
             if kind == "numbering" and list_id is not None:
                 self.list_styles[style_id] = list_id.get("w_val", "")
 
+    @property
+    def is_english(self) -> bool:
+        """Whether the text is in English, or in a language that the file does not name."""
+        language = self._defaults.get("w_lang")
+        return language is None or language.get("w_val", "en").startswith("en")
+
     def paragraph(self, style_id: str) -> Properties:
         """Return the paragraph properties of a style."""
         return self._inherited(style_id, "w_pPr")
@@ -144,11 +150,18 @@ class Styles:
         return TextFormat(
             is_bold=_is_set(emphasis, "w_b"),
             is_italic=_is_set(emphasis, "w_i"),
-            script=_script(every.get("w_vertAlign")),
+            script=self._script(every.get("w_vertAlign"), character),
             font="" if fonts is None else fonts.get("w_ascii", ""),
             is_upper_case=_is_set(every, "w_caps"),
             is_hidden=_is_hidden(every, background),
         )
+
+    def _script(self, element: Element | None, character: Element | None) -> str:
+        kind = "" if element is None else element.get("w_val", "")
+        script = {"superscript": "^", "subscript": "_"}.get(kind, "")
+        style = None if character is None else self._styles.get(character.get("w_val", ""))
+        is_note = style is not None and _name(style) in {"footnote reference", "endnote reference"}
+        return "note" if script == "^" and is_note else script
 
     def _inherited(self, style_id: str, kind: str) -> Properties:
         key = (style_id, kind)
@@ -216,11 +229,6 @@ def _is_set(properties: Properties, name: str) -> bool:
     return found is not None and is_on(found.get("w_val"))
 
 
-def _script(element: Element | None) -> str:
-    kind = "" if element is None else element.get("w_val", "")
-    return {"superscript": "^", "subscript": "_"}.get(kind, "")
-
-
 def _is_hidden(properties: Properties, background: str | None) -> bool:
     size = properties.get("w_sz")
     half_points = "" if size is None else size.get("w_val", "")
@@ -229,9 +237,12 @@ def _is_hidden(properties: Properties, background: str | None) -> bool:
     ):
         return True
     color = properties.get("w_color")
-    return color is not None and _is_same(
-        color.get("w_val", "auto"), _run_background(properties, background)
-    )
+    if color is None:
+        return False
+    value = color.get("w_val", "auto")
+    if value == "auto" and color.get("w_themeColor") in {"background1", "light1"}:
+        value = _WHITE
+    return _is_same(value, _run_background(properties, background))
 
 
 def _run_background(properties: Properties, background: str | None) -> str | None:

@@ -406,7 +406,9 @@ class ParagraphText:
             description is not None and is_on(description.get("hidden"), default=False)
         )
         anchor = element.find("wp_anchor")
-        if anchor is not None and is_on(anchor.get("behindDoc"), default=False):
+        if anchor is not None and (
+            is_on(anchor.get("behindDoc"), default=False) or _has_fill(anchor)
+        ):
             self._state.has_picture_behind = True
         has_boxes = self._add_boxes(element, is_hidden=is_hidden)
         if description is not None and not is_hidden and not has_boxes:
@@ -417,7 +419,11 @@ class ParagraphText:
         shape = next(element.iter("v_shape"), None)
         looks = "" if shape is None else shape.get("style", "").replace(" ", "").lower()
         is_hidden = "visibility:hidden" in looks or "display:none" in looks
-        if "z-index:-" in looks:
+        if "z-index:-" in looks or any(
+            shape.get("fillcolor") and is_on(shape.get("filled", "t").replace("f", "0"))
+            for kind in ("v_rect", "v_roundrect", "v_shape", "v_oval")
+            for shape in element.iter(kind)
+        ):
             self._state.has_picture_behind = True
         self._add_boxes(element, is_hidden=is_hidden)
         for ole in element.iter("o_OLEObject"):
@@ -472,6 +478,16 @@ def _text_boxes(element: Element) -> Iterator[Element]:
             yield from next(filter(None, (list(_text_boxes(form)) for form in child)), [])
         else:
             yield from _text_boxes(child)
+
+
+def _has_fill(drawing: Element) -> bool:
+    """Return whether a floating shape is filled: text before it can have any colour."""
+    for shape in drawing.iter("wps_spPr"):
+        if any(
+            shape.find(kind) is not None for kind in ("a_solidFill", "a_gradFill", "a_pattFill")
+        ):
+            return True
+    return any(it.get("idx", "0") != "0" for it in drawing.iter("a_fillRef"))
 
 
 def _is_off_page(drawing: Element) -> bool:
