@@ -1,13 +1,16 @@
 """Uploads with ``Prefer: respond-async`` (RFC 7240)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_tools_proxy.http.api import upload_queue, upload_statuses
+from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
 from tests.api.document_operator import (
     CONTENT,
     DOC,
@@ -21,8 +24,22 @@ from tests.api.document_operator import (
 from tests.support.service import eventually
 
 LATER = {"Prefer": "wait=1, respond-async"}
-SLOW = b"<!--" * 1_000_000
-"""HTML that takes minutes of CPU."""
+SLOW = "slow"
+"""The id of documents whose import does not end."""
+
+
+@pytest.fixture(autouse=True)
+def _slow_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_later = Uploads.read_later
+
+    @asynccontextmanager
+    async def read(*arguments: Any) -> AsyncIterator[Uploaded]:
+        if arguments[3].doc_id == SLOW:
+            await asyncio.Event().wait()
+        async with read_later(*arguments) as uploaded:
+            yield uploaded
+
+    monkeypatch.setattr(Uploads, "read_later", read)
 
 
 @pytest.fixture
@@ -93,13 +110,10 @@ async def test_a_failed_import_has_the_status_and_body_of_an_immediate_one(
 
 
 async def test_the_version_is_checked_again_at_the_write(operator: Operator) -> None:
-    page = {"Content-Type": "text/html"}
-    query = {"tenant_id": "acme", "doc_id": "slow"}
-    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    first = await put_later(operator, SLOW)
     second = await put_later(operator, "b")
     assert (await operator.put_json("Other.", {"tenant_id": "acme", "doc_id": "b"})).is_success
-    location = first.headers["location"]
-    cancelled = await operator.service.http.delete(location, headers=operator.headers)
+    cancelled = await operator.service.http.delete(first, headers=operator.headers)
     assert cancelled.json()["state"] == "cancelled"
     status = await final_status(operator, second)
     assert (status["state"], status["status_code"]) == ("failed", 412)
@@ -109,20 +123,18 @@ async def test_the_version_is_checked_again_at_the_write(operator: Operator) -> 
 async def test_uploads_of_a_tenant_wait_for_each_other_but_not_for_other_tenants(
     operator: Operator,
 ) -> None:
-    page = {"Content-Type": "text/html"}
-    query = {"tenant_id": "acme", "doc_id": "slow"}
-    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    first = await put_later(operator, SLOW)
     waiting = [await put_later(operator, f"a{number}") for number in range(3)]
     other = await operator.put_json(query={"tenant_id": "globex", "doc_id": "a"}, **NEW, **LATER)
     assert (await final_status(operator, other.headers["location"]))["state"] == "succeeded"
-    shown = [await status_of(operator, it) for it in (first.headers["location"], *waiting)]
+    shown = [await status_of(operator, it) for it in (first, *waiting)]
     assert [(it["state"], it.get("position")) for it in shown] == [
         ("running", None),
         ("queued", 1),
         ("queued", 2),
         ("queued", 3),
     ]
-    for location in (waiting[1], first.headers["location"]):
+    for location in (waiting[1], first):
         await operator.service.http.delete(location, headers=operator.headers)
     ended = [(await final_status(operator, it))["state"] for it in waiting]
     assert ended == ["succeeded", "cancelled", "succeeded"]
@@ -132,9 +144,7 @@ async def test_the_queue_is_bounded_and_a_tenant_has_a_share(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload_queue, "MAX_QUEUED", 4)
-    page = {"Content-Type": "text/html"}
-    query = {"tenant_id": "acme", "doc_id": "slow"}
-    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    first = await put_later(operator, SLOW)
     for number in range(2):
         await put_later(operator, f"a{number}")
     body = json.dumps({"tenant_id": "acme", "doc_id": "c", "title": "c", "pages": ["x"]})
@@ -151,7 +161,7 @@ async def test_the_queue_is_bounded_and_a_tenant_has_a_share(
     assert refused.headers["retry-after"]
     other = await operator.put_json(query={"tenant_id": "globex", "doc_id": "a"}, **NEW, **LATER)
     assert other.status_code == 202
-    await operator.service.http.delete(first.headers["location"], headers=operator.headers)
+    await operator.service.http.delete(first, headers=operator.headers)
 
 
 async def test_other_tenants_and_unknown_ids_find_nothing(operator: Operator) -> None:
@@ -174,14 +184,12 @@ async def test_other_tenants_and_unknown_ids_find_nothing(operator: Operator) ->
 async def test_an_unfinished_upload_of_an_ended_process_is_lost(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     async with operated(cache_dir=cache) as before:
-        page = {"Content-Type": "text/html"}
-        query = {"tenant_id": "acme", "doc_id": "slow"}
-        first = await before.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+        first = await put_later(before, SLOW)
         done = await before.put_json(query={"tenant_id": "b", "doc_id": "x"}, **NEW, **LATER)
         await final_status(before, done.headers["location"])
         waiting = await put_later(before)
     async with operated(cache_dir=cache) as after:
-        for location in (first.headers["location"], waiting):
+        for location in (first, waiting):
             status = await status_of(after, location)
             assert (status["state"], status["status_code"]) == ("failed", 503)
             assert status["answer"]["error"]["code"] == "SHUTTING_DOWN"
