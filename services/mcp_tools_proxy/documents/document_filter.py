@@ -85,7 +85,7 @@ def parse_filter(given: object) -> DocumentFilter:
         if problem["type"] == "extra_forbidden":
             raise ValueError(f"{place} is not a key; the keys are {_KEYS}") from None
         raise ValueError(f"{place}: {problem_of(problem)}") from None
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: a lone surrogate
         raise ValueError(f"should be an object; the keys are {_KEYS}") from None
     tags = wanted.tags
     return DocumentFilter(
