@@ -1,8 +1,16 @@
 """Form fields, text boxes and notes of PDF files (contract §5)."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, WarningCode
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
@@ -156,6 +164,62 @@ def test_the_signer_is_shown_in_the_signature_field() -> None:
     start = data.index(b"<0011>")
     data = data.replace(b"AAAAAA", b"%06d" % start).replace(b"BBBBBB", b"%06d" % (start + 6))
     assert text_of(data) == "Signature: [Signed by Jan (J)]"
+
+
+def signed_by(name: str) -> bytes:
+    """Return a signature of PKCS #7 with a certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Authority")]))
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    builder = pkcs7.PKCS7SignatureBuilder().set_data(b"text")
+    return builder.add_signer(certificate, key, hashes.SHA256()).sign(Encoding.DER, [])
+
+
+@each_row(
+    ("contents", "text"),
+    [
+        (signed_by("Anna Nowak").hex() + "00" * 50, "Signature: [Signed by Anna Nowak]"),
+        ("00" * 50, "Signature:"),
+        ("3082ffff", "Signature:"),
+        ("30", "Signature:"),
+        ("", "Signature:"),
+    ],
+)
+def test_without_a_stated_name_the_certificate_names_the_signer(contents: str, text: str) -> None:
+    data = form_of(
+        text_at({(50, 700): "Signature:"}),
+        widget("120 696 300 714", "/FT /Sig /T (s) /V 8 0 R"),
+        f"<< /Type /Sig /Contents <{contents}> /ByteRange [0 1 2 3] >>",
+    )
+    assert text_of(data) == text
+
+
+@given(
+    rect=st.lists(st.integers(-100, 900), min_size=4, max_size=4),
+    flags=st.integers(0, 1023),
+    value=st.text("ab (\\)zqj01\n", max_size=20),
+    turned=st.sampled_from([0, 90, 180, 270]),
+)
+def test_any_field_is_shown_or_hidden(rect: list[int], flags: int, value: str, turned: int) -> None:
+    escaped = value.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
+    data = form_of(
+        text_at({(50, 700): "Name: and Date:", (50, 650): "End."}),
+        typed(" ".join(map(str, rect)), escaped, flags=flags),
+        page=f"/MediaBox [0 0 600 800] /Rotate {turned}",
+    )
+    text = "".join(text_of(data).split())
+    assert all(word in text for word in ("Name:", "Date:", "End."))
+    assert len(text) - len("Name:andDate:End.") in {0, len("".join(value.split()))}
 
 
 @each_row("flags", [2, 32, 34])

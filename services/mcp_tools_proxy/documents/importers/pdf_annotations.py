@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from pypdfium2 import PdfDocument, PdfPage, raw
 from pypdfium2.version import PDFIUM_INFO
 
@@ -238,28 +239,57 @@ def _string(read: Callable[[Any, int], int]) -> str:
 
 _MOST_SIGNATURES = 100
 _SIGNATURE_BYTES = 4_000
+_MOST_CERTIFICATE_BYTES = 1_000_000
 _NAME = re.compile(rb"/Name\s*(?:\(((?:\\.|[^\\()])*)\)|<([0-9A-Fa-f\s]*)>)", re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 
 
 def signers_of(pdf: PdfDocument, data: bytes) -> Iterator[str]:
-    """Yield the name of each signature's signer, in the order of the form; "" if unknown.
-
-    PDFium does not return it. It stands beside the signed bytes, which are never compressed.
-    """
-    if raw.FPDF_GetSecurityHandlerRevision(pdf) != -1:
-        return  # strings are encrypted
+    """Yield the name of each signature's signer, in the order of the form; "" if unknown."""
+    is_encrypted = raw.FPDF_GetSecurityHandlerRevision(pdf) != -1
     for number in range(min(raw.FPDF_GetSignatureCount(pdf), _MOST_SIGNATURES)):
         signature = raw.FPDF_GetSignatureObject(pdf, number)
-        ends = (c_int * 4)()
-        if raw.FPDFSignatureObj_GetByteRange(signature, ends, 4) < 4:
-            yield ""
-            continue
-        start, end = ends[0] + ends[1], ends[2]
-        before = data[max(0, start - _SIGNATURE_BYTES) : start].rpartition(b" obj")[2]
-        after = data[end : end + _SIGNATURE_BYTES].partition(b"endobj")[0]
-        match = _NAME.search(before) or _NAME.search(after)
-        yield one_line(_pdf_text(*match.groups())) if match else ""
+        name = "" if is_encrypted else _stated_name(signature, data)
+        yield one_line(name or _name_in_certificate(signature))
+
+
+def _stated_name(signature: Any, data: bytes) -> str:
+    """Return the name beside the signed bytes, which are never compressed; PDFium does not."""
+    ends = (c_int * 4)()
+    if raw.FPDFSignatureObj_GetByteRange(signature, ends, 4) < 4:
+        return ""
+    start, end = ends[0] + ends[1], ends[2]
+    before = data[max(0, start - _SIGNATURE_BYTES) : start].rpartition(b" obj")[2]
+    after = data[end : end + _SIGNATURE_BYTES].partition(b"endobj")[0]
+    match = _NAME.search(before) or _NAME.search(after)
+    return _pdf_text(*match.groups()) if match else ""
+
+
+def _name_in_certificate(signature: Any) -> str:
+    """Return the common name in the signer's certificate, without checking the signature."""
+    size = raw.FPDFSignatureObj_GetContents(signature, None, 0)
+    if not 0 < size < _MOST_CERTIFICATE_BYTES:
+        return ""
+    buffer = create_string_buffer(size)
+    raw.FPDFSignatureObj_GetContents(signature, buffer, size)
+    from cryptography.hazmat.primitives.serialization import pkcs7  # noqa: PLC0415 - rarely needed
+    from cryptography.x509 import NameOID  # noqa: PLC0415 - rarely needed
+
+    try:
+        found = pkcs7.load_der_pkcs7_certificates(_without_padding(buffer.raw))
+        issuers = {it.issuer for it in found if it.issuer != it.subject}
+        signer = next((it for it in found if it.subject not in issuers), found[0])
+        names = signer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (ValueError, IndexError, UnsupportedAlgorithm):
+        return ""
+    return str(names[0].value) if names else ""
+
+
+def _without_padding(content: bytes) -> bytes:
+    """Return a DER structure without the zeros after it."""
+    count = content[1] & 0x7F if content[1] & 0x80 else 0
+    size = int.from_bytes(content[2 : 2 + count], "big") if count else content[1]
+    return content[: 2 + count + size]
 
 
 def _pdf_text(literal: bytes | None, digits: bytes | None) -> str:

@@ -29,7 +29,12 @@ _NEAR = 14.0
 """Points. A label above a field is used if it is near and the label to its left is far away."""
 
 _BAND = 20.0
-_MOST_BANDS = 100
+_TALLEST = 120.0
+"""Points from the top of a field in which its label is searched."""
+
+_MOST_PLACED = 1_000
+"""Annotations of a page beside their labels; more follow the text. 5,000 took 90 s of CPU."""
+
 _MOST_WIDTH = 2.0
 
 
@@ -68,8 +73,9 @@ def with_annotations(
         return
     layer = _WordLayer(pdf, page)
     try:
-        layer.add(annotations)
-        yield layer.complete
+        layer.add(annotations[:_MOST_PLACED])
+        others = [it.text for it in annotations[_MOST_PLACED:]]
+        yield lambda text: "\n".join((layer.complete(text), *others))
     finally:
         layer.remove()
 
@@ -219,10 +225,10 @@ class _PageLetters:
         return right
 
     def _beside(self, box: Box) -> Iterator[_Letter]:
-        first, last = int(box[1] // _BAND), int(box[3] // _BAND)
-        for band in range(first, min(last, first + _MOST_BANDS) + 1):
+        bottom, top = max(box[1], box[3] - _TALLEST), box[3]
+        for band in range(int(bottom // _BAND), int(top // _BAND) + 1):
             for it in self._bands.get(band, ()):
-                if box[1] <= (it.box[1] + it.box[3]) / 2 <= box[3]:
+                if bottom <= (it.box[1] + it.box[3]) / 2 <= top:
                     yield it
 
     def _above(self, box: Box) -> _Letter | None:
