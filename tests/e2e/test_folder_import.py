@@ -88,6 +88,8 @@ def test_other_options_import_the_files_again(run: Run, root: Path, share: Path)
     imported(run, share)
     assert len(imported(run, share, "--language", "de")["imported"]) == 6
     assert imported(run, share, "--language", "de")["unchanged"] == 6
+    with_ocr = imported(run, share, "--language", "de", "--ocr-languages", "eng")
+    assert with_ocr["unchanged"] == 6  # text needs no OCR
     assert stored(root, "a").language == "de"
 
 

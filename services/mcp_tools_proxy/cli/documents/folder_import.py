@@ -51,7 +51,7 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     no_progress,
 )
-from mcp_tools_proxy.documents.importers.file_kind import KINDS
+from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
@@ -359,7 +359,10 @@ class FolderImport:
         return (stored.digest, stored.importer) == (wanted.digest, wanted.importer)
 
     def _source_of(self, file: PlannedFile, digest: str) -> DocumentSource:
-        importer = _importer_of(self._options_for(file), self._options.facts)
+        options = self._options_for(file)
+        if KINDS.get(Path(file.path).suffix.lower()) not in (FileKind.PDF, FileKind.PICTURE):
+            options = replace(options, ocr_languages=())
+        importer = _importer_of(options, self._options.facts)
         return DocumentSource(self._options.source, file.path, digest, importer)
 
     def _options_for(self, file: PlannedFile) -> ImportOptions:
