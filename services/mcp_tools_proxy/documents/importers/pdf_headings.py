@@ -63,7 +63,7 @@ _SAME_SIZE = 0.1
 
 _NUMBER = re.compile(
     r"(?:(?i:chapter|section|part|appendix|article|kapitel|abschnitt|chapitre|cap[ií]tulo|capitolo)\s+)?"
-    r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[A-Z](?=[.\s]))[.:)]?\s+(?P<title>\S.*)"
+    r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[A-Z](?=[.\s]))(?P<mark>[.:)]?)\s+(?P<title>\S.*)"
 )
 _END = re.compile(r"[.,;:!?]$|[-\ufffe]$")
 _ENTRY = re.compile(r"(?:\.\s?){3,}|\s\d+$")
@@ -256,20 +256,20 @@ def _stands_alone(line: TypeLine, body: float) -> bool:
 def _numbered(candidates: Sequence[TypeLine]) -> list[FoundHeading]:
     """Return the headings whose numbers follow each other, in one style for each level."""
     found = [
-        (line, tuple(match["number"].split(".")))
+        (line, tuple(match["number"].split(".")), match["mark"])
         for line in candidates
         if (match := _NUMBER.fullmatch(line.text)) and not match["title"][0].islower()
     ]
     for _ in range(2):
-        chain = [found[at] for at in _longest_chain([number for _, number in found])]
-        styles: dict[int, Counter[_Style]] = defaultdict(Counter)
-        for line, number in chain:
-            styles[len(number)][_style(line)] += 1
+        chain = [found[at] for at in _longest_chain([number for _, number, _ in found])]
+        styles: dict[int, Counter[tuple[_Style, str]]] = defaultdict(Counter)
+        for line, number, mark in chain:
+            styles[len(number)][_style(line), mark] += 1
         usual = {depth: max(it, key=it.__getitem__) for depth, it in styles.items()}
-        found = [it for it in found if usual.get(len(it[1])) == _style(it[0])]
+        found = [it for it in found if usual.get(len(it[1])) == (_style(it[0]), it[2])]
     if len(chain) < _FEWEST:
         return []
-    return [(len(number) - 1, line.text, line.page) for line, number in chain]
+    return [(len(number) - 1, line.text, line.page) for line, number, _ in chain]
 
 
 def _longest_chain(numbers: Sequence[tuple[str, ...]]) -> list[int]:
