@@ -66,6 +66,7 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ("<p><sup>1</sup> See the list.", "[1] See the list."),
         ("<p><sup>1</sup>See the list.", "[1] See the list."),
         ("<p>It ended.<sup>4</sup></p>", "It ended. [4]"),
+        ("Item<sup>?</sup> Acme<sup>®</sup> Na<sup>+</sup>", "Item? Acme® Na^+"),
     ],
 )
 def test_superscripts_are_exponents_ordinals_or_notes(html: str, text: str) -> None:
@@ -86,7 +87,7 @@ def test_superscripts_are_exponents_ordinals_or_notes(html: str, text: str) -> N
         ("<q>so</q>", "“so”"),
         ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
         ("<p># no<br>=====<br>&gt; 5 mg", "\\# no\n\\=====\n\\> 5 mg"),
-        ("<p>a<br>b</p><hr>", "a\nb\n\n---"),
+        ("<p>a <br> &nbsp; b</p><hr>", "a\nb\n\n---"),
     ],
 )
 def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> None:

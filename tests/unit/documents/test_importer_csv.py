@@ -49,6 +49,18 @@ def test_one_column_is_a_table() -> None:
     assert imported("name\nAnn\nBo\n").pages == ("| name |\n| --- |\n| Ann |\n| Bo |",)
 
 
+def test_lines_above_the_header_can_have_separators() -> None:
+    document = imported("Prices 2027\nBy Ann; Bo\npart;price;unit\nbolt;3;kg\nnut;4;kg\n")
+    assert document.pages[0].startswith("Prices 2027\n\nBy Ann; Bo\n\n| part | price | unit |")
+
+
+def test_sentences_with_commas_are_one_column() -> None:
+    document = imported("text\nHello, world\nOne sentence\nOne, two, three\n")
+    assert document.pages == (
+        "| text |\n| --- |\n| Hello, world |\n| One sentence |\n| One, two, three |",
+    )
+
+
 def test_a_row_longer_than_the_first_keeps_its_cells() -> None:
     assert "| bolt | 3 | new |" in imported("part,price\nbolt,3,new\n").pages[0]
 

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from io import BytesIO, TextIOWrapper
+from itertools import islice
 
 from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
@@ -24,13 +25,20 @@ _DELIMITERS = ",;\t|"
 _NAMED_DELIMITER = re.compile(rf'"?sep=([{_DELIMITERS}])"?\n')
 """A first line for Excel, not a row."""
 
+_NO_DELIMITER = "\x1f"
+"""Of a file with one column: the text is cleaned of this character."""
+
+_EVEN = 0.5
+"""Least part of rows with the same number of columns, if the first row has one."""
+
+_MAX_TITLES = 20
 _MAX_TITLE_CHARS = 200
 
 
 def import_csv(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a table; each page starts with the column names.
 
-    Commas, semicolons, tabs or bars separate the columns. Lines above the header with one cell are
+    Commas, semicolons, tabs or bars separate the columns. Lines above the header are
     text; the first is the title. Raises ImportFailed.
     """
     decoded = decode_text(data, options)
@@ -64,20 +72,24 @@ class _CsvFile:
         self._text = text.encode()
         self._escape = "\\" if '\\"' in text and '""' not in text else None
         self._delimiter = self._delimiter or self._likeliest(text[:_SAMPLE_CHARS])
-        self.columns = max(map(_width, self._rows(self._text)), default=0)
-        if not self.columns:
+        widths = Counter(map(_width, self._rows(self._text)))
+        if not widths:
             raise ImportFailed("is empty")
-        self._skipped = 0
+        self._columns = max(widths)
+        self._usual = max(widths, key=lambda width: (widths[width], width))
+        self._skipped = 1
 
     def start(self) -> tuple[list[str], list[str]]:
         """Return the texts above the header, and the header."""
         titles: list[str] = []
-        for row in self._rows(self._text):
-            self._skipped += 1
-            if _width(row) > 1 or self.columns == 1:
+        first = list(islice(self._rows(self._text), _MAX_TITLES + 1))
+        for at, row in enumerate(first):
+            width = _width(row)
+            if width >= self._usual or (width > 1 and not titles):
+                self._skipped = at + 1
                 return titles, self._padded(row)
-            titles.append(row[0])
-        raise ImportFailed("is empty")
+            titles.append(f"{self._delimiter} ".join(filter(None, row)))
+        return [], self._padded(first[0])
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the rows after the header."""
@@ -87,7 +99,7 @@ class _CsvFile:
         return map(self._padded, rows)
 
     def _padded(self, row: list[str]) -> list[str]:
-        return [*row[: self.columns], *[""] * (self.columns - len(row))]
+        return [*row[: self._columns], *[""] * (self._columns - len(row))]
 
     def _rows(self, text: bytes, delimiter: str = "") -> Iterator[list[str]]:
         """Yield the rows with text. Raises ImportFailed."""
@@ -103,7 +115,8 @@ class _CsvFile:
 
     def _likeliest(self, sample: str) -> str:
         """Return the separator that gives the rows the same number of columns, at least two."""
-        return max(_DELIMITERS, key=lambda delimiter: self._evenness(sample, delimiter))
+        found = max(_DELIMITERS, key=lambda delimiter: self._evenness(sample, delimiter))
+        return found if not 0 < self._evenness(sample, found) < _EVEN else _NO_DELIMITER
 
     def _evenness(self, sample: str, delimiter: str) -> float:
         try:

@@ -79,9 +79,11 @@ _ELEMENT = re.compile(r"[A-Z](?:[a-z]?$|[a-z]?[^a-z])")
 
 _WORD_BEFORE = re.compile(r"[^\W\d_]+$")
 _NOTE = re.compile(r"\[?(\d{1,3}|[a-z*†‡§¶])\]?")
+_CHARGES = frozenset("+-−±")
 _WORDS = re.compile(r"[^\W\d_]{2,}\s+[^\W\d_]{2,}")
 
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
+_BREAK = re.compile(r" ?\v ?")
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060]")
 """Soft hyphens and marks for line breaks would split words for search."""
 
@@ -131,8 +133,7 @@ def _collapsed(runs: Sequence[Run]) -> list[Run]:
     last = " "
     for style, group in groupby(runs, key=lambda run: run[1]):
         joined = _INVISIBLE.sub("", "".join(text for text, _ in group))
-        text = _SPACES.sub(" ", joined).replace(" \v", "\n").replace("\v ", "\n")
-        text = text.replace("\v", "\n")
+        text = _BREAK.sub("\n", _SPACES.sub(" ", joined))
         if last in " \n":
             text = text.lstrip(" ")
         if not text:
@@ -218,9 +219,11 @@ def _script(kind: str, text: str, before: str, after: str) -> str:
         return f"{lead}{mark}{' ' if after[:1].isalnum() else ''}"
     if (kind == "^" and _is_ordinal(text, before)) or _WORDS.search(text):
         return text
+    if not any(map(str.isalnum, text)) and text not in _CHARGES:
+        return text
     if (not before or before[-1].isspace()) and not (text.isdigit() and after[:1].isalpha()):
         return text
-    is_one = _OPERAND.fullmatch(text) and not _runs_on(text[-1], after[:1])
+    is_one = text in _CHARGES or (_OPERAND.fullmatch(text) and not _runs_on(text[-1], after[:1]))
     return f"{kind}{text}" if is_one else f"{kind}({text})"
 
 
