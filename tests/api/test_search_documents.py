@@ -141,7 +141,8 @@ async def test_a_record_has_neither_query_nor_results() -> None:
 
 async def test_max_results_and_the_text_limit_bound_an_answer() -> None:
     made = [
-        make_document(tenant_id="acme", doc_id=f"{n:02}", pages=("x " * 90,)) for n in range(12)
+        make_document(tenant_id="acme", doc_id=f"{n:02}", pages=("x " * 88 + f"y{n:02}",))
+        for n in range(12)
     ]
     async with running(*made) as service:
         assert len(await found(service, "x")) == 5
@@ -166,3 +167,17 @@ async def test_max_results_and_the_text_limit_bound_an_answer() -> None:
 async def test_invalid_arguments_are_refused(arguments: dict[str, object]) -> None:
     async with running(*DOCUMENTS) as service:
         assert (await called(service, arguments))["error"]["code"] == "INVALID_ARGUMENTS"
+
+
+async def test_copies_of_a_document_are_named_with_its_hit() -> None:
+    pages = ("The tunnel needs a certificate.",)
+    made = [
+        make_document(tenant_id="acme", doc_id="a", pages=pages),
+        make_document(tenant_id="acme", doc_id="b", title="Another title", pages=pages),
+        make_document(tenant_id="acme", doc_id="c", pages=("A certificate, and more.",)),
+        make_document(tenant_id="acme", doc_id="d", pages=pages, readers=ANN),
+    ]
+    async with running(*made) as service:
+        result = (await called(service, {"query": "certificate"}))["result"]
+        groups = [{it["doc_id"], *it.get("copies", ())} for it in result["places"]]
+        assert sorted(map(sorted, groups)) == [["a", "b"], ["c"]]

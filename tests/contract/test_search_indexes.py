@@ -31,7 +31,7 @@ async def test_a_restart_indexes_only_documents_changed_since(
 
 async def test_an_interrupted_index_resumes(folder: FilledFolder, tmp_path: Path) -> None:
     for number in range(4):
-        await folder.put(document(f"d{number}", "a ladder"))
+        await folder.put(document(f"d{number}", f"a ladder {number}"))
     async with searching(folder, tmp_path / "cache", batch_chars=1) as made:
         index = made.indexes.use("acme")
         await index.step()
@@ -42,6 +42,19 @@ async def test_an_interrupted_index_resumes(folder: FilledFolder, tmp_path: Path
         await made.catch_up()
         assert sorted(made.documents.read) == ["d2", "d3"]
         assert await made.ids("ladder") == ["d0", "d1", "d2", "d3"]
+
+
+async def test_before_the_first_step_progress_counts_the_readable_documents(
+    filled_store: FilledStore, tmp_path: Path
+) -> None:
+    async with searching(filled_store, tmp_path / "cache") as made:
+        assert (await made.find("ladder")).progress is None
+    for number in range(3):
+        await filled_store.put(document(f"d{number}", "a ladder"))
+    await filled_store.put(document("secret", "a ladder", readers=ANN))
+    async with searching(filled_store, tmp_path / "cache") as made:
+        assert (await made.find("ladder")).progress == progress(0, 3)
+        assert (await made.find("ladder", caller("ann"))).progress == progress(0, 4)
 
 
 async def test_progress_counts_only_documents_that_the_caller_may_read(

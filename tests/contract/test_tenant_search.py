@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.documents.search.tenant_search import MAX_COPIES
 from mcp_tools_proxy.domain.document import Readers, Section
 from tests.support.document_stores import FilledFolder, FilledStore
 from tests.support.searching import ANN, caller, document, searching
@@ -129,7 +130,7 @@ async def test_words_of_other_tenants_change_no_score(folder: FilledFolder, tmp_
         await made.catch_up("other")
         await made.catch_up()
         after = await made.find("ladder chair")
-        assert [hit for _, hit in before.places] == [hit for _, hit in after.places]
+        assert [it.hit for it in before.places] == [it.hit for it in after.places]
         assert len(after.places) == 2
 
 
@@ -154,9 +155,29 @@ async def test_a_hit_names_its_section_page_and_chunk(
     await filled_store.put(document("d", page, sections=sections))
     async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
-        ((_, hit),) = (await made.find("ladder")).places
+        ((_, hit, _),) = (await made.find("ladder")).places
         assert (hit.section_id, hit.page, hit.chunk_id) == ("s2", 1, "p1-c1")
         assert hit.span is not None
         assert page[hit.span.start_char : hit.span.end_char] == hit.snippet
-        ((_, hit),) = (await made.find("intro")).places
+        ((_, hit, _),) = (await made.find("intro")).places
         assert hit.section_id == "s1"
+
+
+async def test_documents_with_the_same_pages_are_one_hit(
+    filled_store: FilledStore, tmp_path: Path
+) -> None:
+    pages = ("a ladder", "a chair")
+    for number in range(MAX_COPIES + 60):
+        await filled_store.put(document(f"copy{number:03}", *pages, title=f"Copy {number}"))
+    await filled_store.put(document("other", "a ladder and a table, and a lamp beside it"))
+    await filled_store.put(document("secret", *pages, readers=Readers(users=frozenset({"ann"}))))
+    async with searching(filled_store, tmp_path / "cache") as made:
+        await made.catch_up()
+        found = await made.find("ladder")
+        names = {place.document.head.doc_id for place in found.places}
+        copies = [copy for place in found.places for copy in place.copies]
+        assert "other" in names
+        assert len(names) == 2
+        assert len(set(copies)) == len(copies) == MAX_COPIES
+        assert "secret" not in {*names, *copies}
+        assert not names & set(copies)

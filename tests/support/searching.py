@@ -79,7 +79,8 @@ class Searching:
 
     async def ids(self, query: str, who: Caller | None = None, **narrowed: Any) -> list[str]:
         found = await self.find(query, who, **narrowed)
-        return sorted(document.head.doc_id for document, _ in found.places)
+        shown = [document.head.doc_id for document, _, _ in found.places]
+        return sorted([*shown, *(copy for place in found.places for copy in place.copies)])
 
     async def close(self) -> None:
         self.search.close()

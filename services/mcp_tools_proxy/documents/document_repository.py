@@ -294,6 +294,10 @@ class DocumentRepository:
             held = [it for it in self._held_entries(query) if not await self._is_stored(it)]
         return frozenset((*stored, *(entry.head.doc_id for entry in held)))
 
+    def is_pending(self, tenant_id: str) -> bool:
+        """Return whether some of the tenant's documents may be unknown yet."""
+        return self._store.is_pending(tenant_id)
+
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is, or could be, limited to some users."""
         held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)

@@ -177,6 +177,11 @@ class TenantIndex:
         """Return the documents that have expired and may still be in the index."""
         return {doc_id for doc_id, expires_at in self._expiries.items() if expires_at <= now}
 
+    @property
+    def is_known(self) -> bool:
+        """Whether all documents have been compared with the index."""
+        return self._was_listed and not self._is_pending
+
     def note(self, doc_id: str) -> None:
         """Note that a document may have changed."""
         self._noted.add(doc_id)

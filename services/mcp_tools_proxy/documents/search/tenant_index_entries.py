@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
 
-FORMAT = 3
+FORMAT = 4
 """Part of the folder's name: a release with other entries builds its own indexes."""
 
 TEXT = "text"
@@ -64,7 +64,7 @@ class IndexedPlace(NamedTuple):
 
     ``start`` is None if the chunk's text is not on its page. ``sections`` has the start of each
     section, in characters of the page, and its id ("" for none). ``repeated`` has the lines of the
-    page that are not shown.
+    page that are not shown. ``content`` is equal in documents with the same pages.
     """
 
     doc_id: str
@@ -78,6 +78,7 @@ class IndexedPlace(NamedTuple):
     sections: Sequence[tuple[int, str]]
     text_format: str | None
     repeated: Sequence[Span]
+    content: str
 
     def section_at(self, char: int) -> str | None:
         """Return the id of the innermost section at a character of the page."""
@@ -131,6 +132,7 @@ def entries_of(
 ) -> Iterator[tantivy.Document]:
     """Yield the entries of a document, its state last. Slow: call in a worker thread."""
     sections = _SectionPlaces(document)
+    content = _content_of(document)
     term, readers = document_term(document.doc_id), _terms_of(document.readers)
     common = {
         DOCUMENT: term,
@@ -145,7 +147,9 @@ def entries_of(
     for chunk in each_chunk(document):
         text = prepare(f"{title}\n{searched.of(chunk)}")
         title = ""  # with the first chunk only
-        place = _place(document, head, chunk, language.name, sections, searched.repeated(chunk))
+        place = _place(document, head, chunk, language.name, sections)._replace(
+            repeated=searched.repeated(chunk), content=content
+        )
         fields: dict[str, object] = {
             **common,
             TEXT: text,
@@ -175,7 +179,6 @@ def _place(
     chunk: Chunk,
     language: str,
     sections: "_SectionPlaces",
-    repeated: Sequence[Span],
 ) -> IndexedPlace:
     span = span_of_chunk(chunk, document.pages)
     start, end = (None, None) if span is None else (span.start_char, span.end_char)
@@ -190,8 +193,16 @@ def _place(
         chunk_index=chunk.chunk_index,
         sections=sections.inside(chunk.page, start or 0, end or 0),
         text_format=document.text_format,
-        repeated=repeated,
+        repeated=(),
+        content="",
     )
+
+
+def _content_of(document: Document) -> str:
+    digest = hashlib.sha256()
+    for text in (*document.pages, *(chunk.text for chunk in document.own_chunks or ())):
+        digest.update(text.encode(errors="surrogatepass") + b"\0")
+    return digest.hexdigest()[:32]
 
 
 class _SectionPlaces:

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.documents.builders import shutting_down
@@ -82,11 +83,23 @@ class TenantQuery:
         return self.filter is None or self.filter.admits(head, folded_names(head)[2:])
 
 
+MAX_COPIES = 10
+"""Maximum copies named for a document."""
+
+
+class FoundHit(NamedTuple):
+    """A hit in a document; ``copies`` are other documents with the same pages."""
+
+    document: CachedDocument
+    hit: Hit
+    copies: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlaces:
     """Hits, best first; ``progress`` if the index lacks documents of the caller."""
 
-    places: Sequence[tuple[CachedDocument, Hit]]
+    places: Sequence[FoundHit]
     progress: Progress | None
 
 
@@ -217,7 +230,7 @@ class TenantSearch:
             raise shutting_down()
         index = self._indexes.use(query.caller.tenant_id)
         await index.settle()
-        places: Sequence[tuple[CachedDocument, Hit]] = ()
+        places: Sequence[FoundHit] = ()
         try:
             if (snapshot := index.snapshot) is not None:
                 places = await self._places(snapshot, query, index.expired(datetime.now(UTC)))
@@ -226,7 +239,19 @@ class TenantSearch:
             await self._indexes.repair(index, error)
             progress = NOT_COUNTED
         _check_failure(index, progress, places)
+        if progress is not None and not index.is_known:
+            progress = await self._counted(progress, query.caller)
         return FoundPlaces(places=places, progress=progress)
+
+    async def _counted(self, progress: Progress, caller: Caller) -> Progress | None:
+        """Count the documents of a caller while the index has not compared them yet."""
+        try:
+            readable = await self._repository.readable_ids(CatalogQuery(caller=caller, limit=0))
+        except DocumentsUnavailable:
+            return progress
+        if not readable and not self._repository.is_pending(caller.tenant_id):
+            return None
+        return Progress(done=progress.done, total=max(progress.total, len(readable)))
 
     def close(self) -> None:
         """Refuse further searches."""
@@ -235,7 +260,7 @@ class TenantSearch:
 
     async def _places(
         self, snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]
-    ) -> Sequence[tuple[CachedDocument, Hit]]:
+    ) -> Sequence[FoundHit]:
         loop = asyncio.get_running_loop()
         admitted = None
         if query.filter is not None:
@@ -253,7 +278,7 @@ class TenantSearch:
             checks.refused.clear()
         if not checked and checks.unavailable is not None:
             raise checks.unavailable
-        cut = partial(_hits, checked, found.candidates.weights)
+        cut = partial(_hits, checked, found.candidates.weights, checks.copies)
         return await loop.run_in_executor(self._threads, cut)
 
 
@@ -273,11 +298,14 @@ class _Checked:
 
 
 class _Checks:
-    """Reads the documents of hits for a caller; inaccessible ones are ``refused``."""
+    """Reads the documents of hits for a caller; inaccessible ones and copies are ``refused``."""
 
     def __init__(self, repository: DocumentRepository, query: TenantQuery) -> None:
         self.refused: set[str] = set()
         self.unavailable: DocumentsUnavailable | None = None
+        self.copies: defaultdict[str, list[str]] = defaultdict(list)
+        """Copies of the documents that are shown, by content."""
+        self._shown: dict[str, str] = {}
         self._repository = repository
         self._query = query
 
@@ -289,9 +317,26 @@ class _Checks:
         while places and len(checked) < count:
             wanted = count - len(checked)
             read = await asyncio.gather(*(self._read(*place) for place in places[:wanted]))
-            checked += filter(None, read)
-            places = [it for it in places[wanted:] if it[1].doc_id not in self.refused]
+            checked += (it for it in read if it is not None and not self._is_copy(it.place))
+            places = [it for it in places[wanted:] if self._is_wanted(it[1])]
         return checked
+
+    def _is_copy(self, place: IndexedPlace) -> bool:
+        """Return whether a document with the same pages is shown; note the copy."""
+        if self._shown.setdefault(place.content, place.doc_id) == place.doc_id:
+            return False
+        copies = self.copies[place.content]
+        if place.doc_id not in copies and len(copies) < MAX_COPIES:
+            copies.append(place.doc_id)
+        self.refused.add(place.doc_id)
+        return True
+
+    def _is_wanted(self, place: IndexedPlace) -> bool:
+        """Return whether a place has to be read: not of a refused document or known copy."""
+        if place.doc_id in self.refused:
+            return False
+        is_shown = self._shown.get(place.content, place.doc_id) == place.doc_id
+        return is_shown or len(self.copies[place.content]) < MAX_COPIES or not self._is_copy(place)
 
     async def _read(self, candidate: Candidate, place: IndexedPlace) -> _Checked | None:
         wanted = WHOLE if place.start is None else Wanted(pages=(place.page, place.page))
@@ -334,9 +379,11 @@ def _find(
 
 
 def _hits(
-    checked: Sequence[_Checked], weights: Mapping[str, int]
-) -> Sequence[tuple[CachedDocument, Hit]]:
-    return [(it.document, _hit(it, weights)) for it in checked]
+    checked: Sequence[_Checked], weights: Mapping[str, int], copies: Mapping[str, Sequence[str]]
+) -> Sequence[FoundHit]:
+    return [
+        FoundHit(it.document, _hit(it, weights), copies.get(it.place.content, ())) for it in checked
+    ]
 
 
 def _hit(checked: _Checked, weights: Mapping[str, int]) -> Hit:

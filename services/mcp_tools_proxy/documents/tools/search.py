@@ -1,7 +1,7 @@
 """Full-text search: doc_local_search in one document, search_documents across documents."""
 
 from collections.abc import Sequence
-from typing import Annotated, NotRequired
+from typing import Annotated, NotRequired, cast
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -10,7 +10,7 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.search.query import words_of
 from mcp_tools_proxy.documents.search.snippets import end_of_words
-from mcp_tools_proxy.documents.search.tenant_search import TenantQuery, TenantSearch
+from mcp_tools_proxy.documents.search.tenant_search import FoundHit, TenantQuery, TenantSearch
 from mcp_tools_proxy.documents.tools.list_documents import TITLE_CHARS
 from mcp_tools_proxy.documents.tools.local_tool import (
     Arguments,
@@ -213,13 +213,15 @@ class FoundPlace(TypedDict):
     snippet: str
     score: float
     sources: NotRequired[list[Source]]
+    copies: NotRequired[list[str]]
+    """Documents with the same pages; their hits are left out."""
 
 
 class IndexProgress(TypedDict):
-    """Number of searched and of readable documents."""
+    """Number of searched and of readable documents; ``total`` is absent if it is not known yet."""
 
     done: int
-    total: int
+    total: NotRequired[int]
 
 
 class FoundInDocuments(TypedDict):
@@ -252,7 +254,9 @@ def documents_search_tool(
         if not places:
             result["searched_for"] = list(words_of(arguments.query))
         if found.progress is not None:
-            result["indexing"] = {"done": found.progress.done, "total": found.progress.total}
+            result["indexing"] = {"done": found.progress.done}
+            if found.progress.total:
+                result["indexing"]["total"] = found.progress.total
         tokens = estimate_tokens(sum(len(place["snippet"]) for place in places))
         return Result(value=result, tokens=tokens)
 
@@ -262,7 +266,8 @@ def documents_search_tool(
             "Search all documents that you may read, if you do not know which one has the answer. "
             "Returns the best excerpts with doc_id, page, section_id and chunk_id, best first. If "
             "there are none, no document has a word of searched_for: try other words or fewer "
-            "filters. If indexing is present, results are incomplete: search again later."
+            "filters. copies are documents with the same text. If indexing is present, results are "
+            "incomplete: search again later."
         ),
         arguments=TenantSearchArguments,
         result=FoundInDocuments,
@@ -271,17 +276,17 @@ def documents_search_tool(
     )
 
 
-def _fit_places(
-    found: Sequence[tuple[CachedDocument, Hit]], max_text_bytes: int
-) -> list[FoundPlace]:
+def _fit_places(found: Sequence[FoundHit], max_text_bytes: int) -> list[FoundPlace]:
     """Return the best hits whose snippets fit together; the last one may be cut."""
     places: list[FoundPlace] = []
     bytes_left = max_text_bytes
-    for document, hit in found:
+    for document, hit, copies in found:
         snippet = fit_snippet(document, hit, bytes_left)
         if snippet is None:
             break
         bytes_left -= utf8_len(snippet["snippet"])
         head = document.head
-        places.append({"doc_id": head.doc_id, "title": head.title[:TITLE_CHARS], **snippet})
+        named = {"copies": list(copies)} if copies else {}
+        place = {"doc_id": head.doc_id, "title": head.title[:TITLE_CHARS], **snippet, **named}
+        places.append(cast("FoundPlace", place))
     return places
