@@ -310,6 +310,7 @@ def _upload_queue(settings: Settings, gateway: Gateway, refusals: RequestRefusal
         refusals,
         gateway.workers,
         max_document_bytes=settings.max_document_bytes,
+        queued=gateway.metrics.uploads_queued,
     )
 
 

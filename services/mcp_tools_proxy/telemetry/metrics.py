@@ -383,6 +383,10 @@ class Metrics:
         self.document_errors = Gauge(
             "mcp_proxy_document_errors", "Document files that cannot be loaded.", registry=r
         )
+        self.uploads_queued = Gauge(
+            "mcp_proxy_uploads_queued", "Uploads answered with 202 that are not finished.",
+            registry=r,
+        )  # fmt: skip
         self.index_builds = Counter(
             "mcp_proxy_search_index_builds", "Search indexes built.", registry=r
         )

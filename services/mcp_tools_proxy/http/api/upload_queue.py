@@ -8,6 +8,7 @@ from http import HTTPStatus
 from io import FileIO
 
 import structlog
+from prometheus_client import Gauge
 from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -74,6 +75,7 @@ class UploadQueue:
         workers: WorkerGroup,
         *,
         max_document_bytes: int,
+        queued: Gauge,
     ) -> None:
         self._statuses = statuses
         self._lifecycle = lifecycle
@@ -86,6 +88,7 @@ class UploadQueue:
         """The running upload of each tenant holds the tenant's lock."""
         self._unsaved: dict[str, UploadStatus] = {}
         """Finished uploads whose status could not be written."""
+        queued.set_function(lambda: len(self._uploads))
         self._group: asyncio.TaskGroup
         workers.on(STATUS, self._status_here)
         workers.on(CANCEL, self._cancel_here)
