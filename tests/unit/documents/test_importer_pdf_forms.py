@@ -147,6 +147,23 @@ def test_the_labels_of_chosen_options_are_shown() -> None:
     assert text_of(data) == "Country: Germany"
 
 
+def test_a_value_with_an_empty_appearance_is_shown() -> None:
+    entries = "/FT /Tx /T (a) /V (Jan) /DA (/F1 12 Tf 0 g) /AP << /N 6 0 R >>"
+    data = form_of(text_at({(50, 700): "Name:"}), widget("90 696 200 714", entries))
+    assert text_of(data) == "Name: Jan"
+
+
+def test_a_value_without_a_font_is_shown() -> None:
+    field = widget("90 696 200 714", "/FT /Tx /T (a) /V (Jan)")
+    data = raw_pdf(
+        text_at({(50, 700): "Name:"}),
+        field,
+        annotations=[6],
+        catalog="/AcroForm << /Fields [6 0 R] >>",
+    )
+    assert text_of(data) == "Name: Jan"
+
+
 def test_a_field_without_a_visible_label_shows_its_name() -> None:
     data = form_of("", widget("50 600 200 620", "/FT /Tx /T (a) /TU (Surname) /V (Nowak)"))
     assert text_of(data) == "Surname: Nowak"

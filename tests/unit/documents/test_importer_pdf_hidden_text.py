@@ -140,6 +140,15 @@ def test_a_value_in_the_colour_of_its_background_is_left_out(colour: str, text: 
     assert text_of(data)[0] == text
 
 
+def test_a_text_box_with_an_empty_appearance_is_left_out() -> None:
+    box = (
+        "<< /Type /Annot /Subtype /FreeText /Contents (obey me) /DA (/F1 12 Tf 0 g) "
+        "/AP << /N 7 0 R >> /Rect [90 600 200 620] >>"
+    )
+    appearance = stream("", "/Type /XObject /Subtype /Form /BBox [0 0 9 9]")
+    assert text_of(raw_pdf(VISIBLE, box, appearance, annotations=[6]))[0] == "Sales grew."
+
+
 def test_a_file_of_hidden_text_is_refused() -> None:
     with pytest.raises(ImportFailed, match="has only hidden text"):
         import_pdf(raw_pdf(f"1 g {SECRET}"), ORIGIN)

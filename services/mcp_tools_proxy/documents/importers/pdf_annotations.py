@@ -5,7 +5,7 @@ import textwrap
 from codecs import BOM_UTF16_BE
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from ctypes import POINTER, c_int, c_ushort, cast, create_string_buffer
+from ctypes import POINTER, c_int, c_uint, c_ushort, cast, create_string_buffer
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -45,7 +45,8 @@ class AnnotationKind(Enum):
 class Annotation:
     """Text of a page that is not in its content; ``label`` is used if the page shows none.
 
-    ``is_drawn``: PDFium draws the text, so it can be compared with its background.
+    ``is_drawn``: PDFium draws the text, so it can be compared with its background. ``colour`` is
+    that of a field's text: programs that fill a form often leave its old, empty appearance.
     """
 
     kind: AnnotationKind
@@ -53,6 +54,7 @@ class Annotation:
     box: Box
     label: str = ""
     is_drawn: bool = False
+    colour: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,13 @@ def _read_field(form: Any, handle: Any, signers: Iterator[str]) -> Annotation | 
     else:
         return None
     is_drawn = kind != raw.FPDF_FORMFIELD_SIGNATURE
-    return Annotation(AnnotationKind.TEXT, text, box, label, is_drawn)
+    return Annotation(AnnotationKind.TEXT, text, box, label, is_drawn, _font_colour(form, handle))
+
+
+def _font_colour(form: Any, handle: Any) -> tuple[int, int, int]:
+    red, green, blue = c_uint(), c_uint(), c_uint()
+    raw.FPDFAnnot_GetFontColor(form, handle, red, green, blue)
+    return red.value, green.value, blue.value
 
 
 def _value(form: Any, handle: Any) -> str:
@@ -321,7 +329,6 @@ _WIDTH = 0.5
 """Height of a line and mean width of a letter, by the size of the font."""
 
 _LEAST_SIZE = 4.0
-_NORMAL = raw.FPDF_ANNOT_APPEARANCEMODE_NORMAL
 
 
 def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
@@ -335,7 +342,7 @@ def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
 
 
 def _has_appearance(handle: Any) -> bool:
-    return bool(raw.FPDFAnnot_GetAP(handle, _NORMAL, None, 0) > _EMPTY)
+    return bool(raw.FPDFAnnot_HasKey(handle, b"AP"))
 
 
 def _size(handle: Any) -> float:

@@ -85,15 +85,11 @@ class HiddenText:
         return process_time() < self._until
 
     def visible(self, page: PdfPage, annotations: Sequence[Annotation]) -> list[Annotation]:
-        """Return the annotations except fields and text boxes whose area has a single colour."""
+        """Return the annotations except fields and text boxes in the colour of their background."""
         if not self.has_time or not any(it.is_drawn for it in annotations):
             return list(annotations)
         drawn = _image(page, _scale(page), draw_annots=True, may_draw_forms=True)
-        return [
-            it
-            for it in annotations
-            if not it.is_drawn or _range(_part(page, drawn, it.box, margin=-_FRAME)) >= VISIBLE
-        ]
+        return [it for it in annotations if not it.is_drawn or _is_seen(page, drawn, it)]
 
     def remove(self, page: PdfPage) -> int:
         """Deactivate the hidden text objects of a page; return the number of their letters."""
@@ -195,6 +191,17 @@ def _image(
     ) as bitmap:
         drawn: Image.Image = bitmap.to_pil()
         return drawn.convert("RGB")
+
+
+def _is_seen(page: PdfPage, drawn: Image.Image, annotation: Annotation) -> bool:
+    area = _part(page, drawn, annotation.box, margin=-_FRAME)
+    if _range(area) >= VISIBLE:
+        return True
+    background = [low for low, _ in _extrema(area)]
+    return annotation.colour is not None and any(
+        abs(one - other) >= 2 * VISIBLE
+        for one, other in zip(annotation.colour, background, strict=True)
+    )
 
 
 def _most(image: Image.Image) -> int:
