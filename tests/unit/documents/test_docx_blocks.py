@@ -173,6 +173,12 @@ def test_a_file_without_drawn_pages_has_pages_of_8_kb() -> None:
     assert max(len(page.encode()) for page in document.pages) <= PAGE_BYTES
 
 
+def test_a_page_longer_than_paper_is_cut() -> None:
+    document = imported(paragraph_xml("a", DRAWN, "b") + paragraph_xml("Twenty days. " * 10_000))
+    assert len(document.pages) > 10
+    assert max(len(page.encode()) for page in document.pages) <= PAGE_BYTES
+
+
 def core(title: str) -> str:
     return f'<dc:title xmlns:dc="http://purl.org/dc/elements/1.1/">{title}</dc:title>'
 

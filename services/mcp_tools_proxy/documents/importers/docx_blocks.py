@@ -12,6 +12,9 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 PAGE_START = "\x02"
 """Marks the start of a page in texts; XML cannot contain it."""
 
+_MAX_DRAWN_CHARS = 40_000
+"""A page that Word drew has less: Word wrote longer ones before the text was changed."""
+
 _LONGEST_REPEAT = 200
 """Merged cells with longer texts are only marked."""
 
@@ -107,7 +110,7 @@ def _pages(
     pages: list[str] = []
     for start, end in pairwise([*starts, len(text)]):
         page = text[start:end]
-        if has_word_pages:
+        if has_word_pages and len(page) <= _MAX_DRAWN_CHARS:
             pages.append(page)
         else:
             inner = edges[bisect_left(edges, start) : bisect_right(edges, end)]

@@ -152,7 +152,7 @@ class Styles:
             is_italic=_is_set(emphasis, "w_i"),
             script=self._script(every.get("w_vertAlign"), character),
             font="" if fonts is None else fonts.get("w_ascii", ""),
-            is_upper_case=_is_set(every, "w_caps"),
+            is_upper_case=_is_set(emphasis, "w_caps"),
             is_hidden=_is_hidden(every, background),
         )
 
