@@ -77,6 +77,26 @@ def test_a_cell_is_one_line_and_bars_are_escaped() -> None:
     assert lines_of(row("a", "b"), row(two, "c"))[2] == r"| x \| y 1 2 | c |"
 
 
+def test_paragraphs_beside_each_other_are_rows() -> None:
+    def column(*texts: str) -> str:
+        return "".join(map(paragraph_xml, texts))
+
+    labels = column("", "Income", "Tax", "Levy")
+    values = [column("EUR", "17,542", "388", "0"), column("EUR", "18,001", "", "1", "")]
+    assert lines_of(row("", "2006", "2007"), row(labels, *values)) == [
+        "|  | 2006 | 2007 |",
+        "| --- | --- | --- |",
+        "|  | EUR | EUR |",
+        "| Income | 17,542 | 18,001 |",
+        "| Tax | 388 |  |",
+        "| Levy | 0 | 1 |",
+    ]
+    uneven = column("17,542", "388", "0", "1", "2")
+    assert (
+        lines_of(row("a", "b"), row(labels, uneven))[2] == "| Income Tax Levy | 17,542 388 0 1 2 |"
+    )
+
+
 def test_a_small_table_in_a_cell_is_one_line() -> None:
     inner = table(row("x", "1"), row("y", "2")) + "<w:p/>"
     outer = [row("Item with a long description", "Sizes"), row("A rather long item", cell(inner))]

@@ -343,7 +343,8 @@ class WordStory:
         shown = "" if label is None or (label.is_bullet and level) else label.text
         if not title:
             self._file.state.add_page_starts(page_starts)
-            if shown and self._kind == "cell" and not (label and label.is_bullet):
+            if self._kind == "cell":
+                shown = "" if label is not None and label.is_bullet else shown
                 yield Block(text=shown, flat=shown)
             return
         if self._kind in {"body", "cell", "box"}:
@@ -462,7 +463,7 @@ class WordStory:
                 merged = "left"
         shade = None if about is None else about.find("w_shd")
         blocks = self._nested(cell, "cell", _filled(shade, background))
-        return TableCell(blocks=blocks, span=_span(value_of(about, "w_gridSpan"), 1), merged=merged)
+        return TableCell(lines=blocks, span=_span(value_of(about, "w_gridSpan"), 1), merged=merged)
 
 
 _WRAPPERS = ("w_sdt", "w_sdtContent", "w_customXml", "w_ins", "w_moveTo")

@@ -18,6 +18,10 @@ _MAX_DRAWN_CHARS = 40_000
 _LONGEST_REPEAT = 200
 """Merged cells with longer texts are only marked."""
 
+_FEWEST_LINES = 3
+_LONGEST_LINE = 80
+"""Paragraphs that stand beside each other in the cells of a row."""
+
 _MAX_REPEATED = 1024 * 1024
 """Characters of a table's repeated cells: 70,000 merged rows of 63 columns would have 441 MB."""
 
@@ -45,11 +49,19 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A cell; ``merged`` is ``above`` or ``left`` if it continues that cell."""
+    """A cell; ``merged`` is ``above`` or ``left`` if it continues that cell.
 
-    blocks: Sequence[Block]
+    ``lines`` are its blocks with the empty paragraphs between them.
+    """
+
+    lines: Sequence[Block]
     span: int = 1
     merged: str = ""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with text."""
+        return [block for block in self.lines if block.flat]
 
     @property
     def text(self) -> str:
@@ -127,6 +139,8 @@ def table_blocks(rows: Sequence[TableRow]) -> tuple[list[Block], int]:
     row of one cell over all columns becomes a paragraph above the table. A form, whose rows have
     cells of their own widths, has no columns: each row becomes a line.
     """
+    header = rows[:1] if len(rows) > 1 else []  # its paragraphs are lines of a name
+    rows = [*header, *(line for row in rows[len(header) :] for line in _visible_rows(row))]
     grid = _collapsed(_placed(rows))
     if _is_layout(rows, grid):
         return [block for row in rows for block in _unfolded(row)], 0
@@ -139,6 +153,41 @@ def table_blocks(rows: Sequence[TableRow]) -> tuple[list[Block], int]:
         first += 1
     table, marks = _table(rows[first:], grid[first:])
     return [*blocks, *table], marks
+
+
+def _visible_rows(row: TableRow) -> Iterator[TableRow]:
+    """Yield the rows that readers see: cells with as many short paragraphs are several rows."""
+    columns = [_trimmed(cell.lines) for cell in row.cells]
+    count = max(map(len, columns), default=0)
+    if (
+        count < _FEWEST_LINES
+        or len(columns) < 2
+        or not all(map(_is_column, row.cells))
+        or sum(len(it.flat) > _LONGEST_LINE for lines in columns for it in lines)
+        or any(len(lines) != count for lines in columns)
+    ):
+        yield row
+    else:
+        for at in range(count):
+            yield replace(
+                row,
+                cells=[
+                    replace(cell, lines=lines[at : at + 1])
+                    for cell, lines in zip(row.cells, columns, strict=True)
+                ],
+            )
+
+
+def _is_column(cell: TableCell) -> bool:
+    return not cell.merged and not any(
+        it.is_table or it.level is not None or PAGE_START in it.text for it in cell.lines
+    )
+
+
+def _trimmed(lines: Sequence[Block]) -> Sequence[Block]:
+    """Return lines without empty ones at the end."""
+    end = max((number for number, it in enumerate(lines, start=1) if it.flat), default=0)
+    return lines[:end]
 
 
 def _placed(rows: Sequence[TableRow]) -> list[list[TableCell | None]]:
