@@ -1,5 +1,6 @@
 """``documents import FOLDER`` (contract §8)."""
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from mcp_tools_proxy.documents.document_file import document_path, read_document
 from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.bounds import BOUND_S
 from tests.support.documents_cli import Run, documents_commands
+from tests.support.postgres_databases import Databases
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
 
@@ -277,3 +279,22 @@ def test_a_second_run_at_the_same_time_is_refused(share: Path, root: Path, tmp_p
     again = imported(documents_commands(root), share)
     assert len(again["imported"]) + again["unchanged"] == 6
     assert again["unchanged"] >= 1
+
+
+def test_a_folder_is_imported_to_postgresql(root: Path, share: Path, databases: Databases) -> None:
+    database = asyncio.run(databases.new())
+    run = documents_commands(
+        root, documents_url=database.url, documents_owner_url=database.owner_url
+    )
+    run("migrate")
+    assert len(imported(run, share)["imported"]) == 6
+    run("import", share, "--tenant", "u")
+    (share / "a.md").unlink()
+    write(share, "e.md", text="New.")
+    again = imported(run, share, "--prune")
+    assert files_of(again["imported"]) == ["e.md"]
+    assert files_of(again["removed"]) == ["a.md"]
+    assert (again["unchanged"], again["exit_code"]) == (4, 0)
+    listed = json.loads(run("list", "--json", "--tenant", "u").stdout)["documents"]
+    assert len(listed) == 6
+    assert not root.exists()
