@@ -10,7 +10,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from pypdfium2 import PdfDocument, PdfPage, raw
 from pypdfium2.version import PDFIUM_INFO
 
@@ -280,6 +279,7 @@ def _name_in_certificate(signature: Any) -> str:
         return ""
     buffer = create_string_buffer(size)
     raw.FPDFSignatureObj_GetContents(signature, buffer, size)
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - rarely needed
     from cryptography.hazmat.primitives.serialization import pkcs7  # noqa: PLC0415 - rarely needed
     from cryptography.x509 import NameOID  # noqa: PLC0415 - rarely needed
 
