@@ -138,6 +138,33 @@ def test_a_check_box_is_beside_the_nearer_label(state: str, text: str) -> None:
     assert text_of(data) == text
 
 
+def test_fields_in_a_table_are_its_cells() -> None:
+    columns, rows = (50, 150, 250, 350), (700, 680, 660, 640)
+    lines = [f"{x} 640 m {x} 700 l S" for x in columns] + [f"50 {y} m 350 {y} l S" for y in rows]
+    words = {(55, 685): "Plan", (155, 685): "Q1", (255, 685): "Q2"}
+    words |= {(55, 665): "North", (55, 645): "South"}
+    data = form_of(
+        " ".join((*lines, text_at(words, size=10))),
+        typed("152 662 248 678", "10", name="n1"),
+        typed("252 642 348 658", "22", name="s2"),
+    )
+    assert text_of(data).splitlines()[2:] == ["| North | 10 |  |", "| South |  | 22 |"]
+
+
+def test_a_line_with_a_field_is_not_a_heading() -> None:
+    lines = [
+        f"BT /F1 10 Tf 50 {600 - 14 * n} Td (Body of line {n} with words.) Tj ET" for n in range(20)
+    ]
+    data = form_of(
+        "BT /F1 20 Tf 50 700 Td (Application) Tj ET BT /F1 20 Tf 50 650 Td (Reason) Tj ET "
+        + " ".join(lines),
+        typed("170 696 300 714", "moving"),
+    )
+    document = import_pdf(data, ORIGIN)
+    assert "Application moving" in document.pages[0]
+    assert not any("zqj" in it.title for it in document.sections.values())
+
+
 def test_the_labels_of_chosen_options_are_shown() -> None:
     options = "/Opt [[(PL) (Poland)] [(DE) (Germany)]]"
     data = form_of(

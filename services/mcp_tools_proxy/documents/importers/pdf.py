@@ -35,7 +35,7 @@ from mcp_tools_proxy.documents.importers.pdf_annotations import (
 )
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, find_headings
 from mcp_tools_proxy.documents.importers.pdf_hidden import HiddenText
-from mcp_tools_proxy.documents.importers.pdf_labels import with_annotations
+from mcp_tools_proxy.documents.importers.pdf_labels import has_annotation, with_annotations
 from mcp_tools_proxy.documents.importers.pdf_text import read_page_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
@@ -192,6 +192,7 @@ def _page(
     seen = set(map(id, visible))
     unseen = sum(count_letters(it.text) for it in found.visible if id(it) not in seen)
     hidden_chars = found.hidden_chars + unseen + source.hidden.remove(page)
+    before = len(source.type_lines or ())
     with (
         with_annotations(source.pdf, page, placed) as complete,
         closing(page.get_textpage()) as textpage,
@@ -201,6 +202,9 @@ def _page(
         if not is_unreadable:
             read_text = read_page_text(page, textpage, number, source.type_lines)
             text = complete(clean_divided(read_text))
+    if placed and source.type_lines is not None:  # a line with a field is not a heading
+        lines_here = source.type_lines[before:]
+        source.type_lines[before:] = [it for it in lines_here if not has_annotation(it.text)]
     confidence = None
     if reader is not None and is_picture(page, text):
         read = reader.read(page)

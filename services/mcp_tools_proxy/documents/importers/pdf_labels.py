@@ -80,6 +80,11 @@ def with_annotations(
         layer.remove()
 
 
+def has_annotation(text: str) -> bool:
+    """Return whether text contains an annotation that is not completed."""
+    return _WORD.search(text) is not None
+
+
 class _WordLayer:
     """Words added to a page, and text objects that they replace."""
 
