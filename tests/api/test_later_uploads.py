@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.http.api import upload_queue, upload_statuses
 from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
 from tests.api.document_operator import (
@@ -21,7 +22,8 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
-from tests.support.service import eventually
+from tests.support.service import eventually, running
+from tests.support.tokens import file_token, token_settings
 
 LATER = {"Prefer": "wait=1, respond-async"}
 SLOW = "slow"
@@ -206,3 +208,35 @@ async def test_old_statuses_are_removed(
     http, headers = operator.service.http, operator.headers
     found = [(await http.get(it, headers=headers)).status_code for it in locations]
     assert found.count(404) >= 3
+
+
+async def test_an_operator_of_one_tenant_sees_only_its_uploads(tmp_path: Path) -> None:
+    async with running(**token_settings(), cache_dir=tmp_path / "cache") as service:
+        mine, others, no_right = (
+            Operator(service, file_token(tenant=tenant, may=[right]))
+            for tenant, right in (
+                ("acme", OperatorRight.DOCUMENTS),
+                ("globex", OperatorRight.DOCUMENTS),
+                ("acme", OperatorRight.AUDIT),
+            )
+        )
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        location = await put_later(mine)
+        assert (await final_status(mine, location))["state"] == "succeeded"
+        for method in ("GET", "DELETE"):
+            for operator, address, expected in (
+                (others, location, (403, "FORBIDDEN")),
+                (others, location.replace("acme", "globex"), (404, "NOT_FOUND")),
+                (no_right, location, (403, "FORBIDDEN")),
+            ):
+                answer = await service.http.request(method, address, headers=operator.headers)
+                assert outcome(answer) == expected
+
+
+async def test_an_upload_has_no_source(operator: Operator) -> None:
+    """Otherwise ``documents import FOLDER --prune`` could remove it."""
+    source = {"name": "share", "path": "a.md", "digest": "x", "importer": "1"}
+    assert (await operator.put_json(more={"source": source})).status_code == 201
+    stored = (await operator.send("GET", CONTENT)).json()
+    assert "source" not in stored
