@@ -9,7 +9,7 @@ from typing import Protocol
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.layout import cut_window, span_of_chunk
 from mcp_tools_proxy.documents.table_rows import columns_before
-from mcp_tools_proxy.documents.visible_text import visible_text
+from mcp_tools_proxy.documents.visible_text import visible_page
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, DocumentHead, RetrievedChunk
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -67,7 +67,7 @@ def _retrieved(
     span = span_of_chunk(chunk, pages)
     columns = None
     if span is not None and chunk.text.startswith("|"):
-        page = visible_text(pages[span.page - 1], text_format=text_format)
+        page = visible_page(pages[span.page - 1], text_format=text_format)
         columns = columns_before(page, page.level_of(span.start_char)) or None
     return RetrievedChunk(
         chunk_id=chunk.chunk_id,

@@ -7,6 +7,7 @@ takes several times as long and gives no positions.
 import re
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_tools_proxy.documents.inline_marks import Edit, InlineMarks, folded_label
@@ -20,6 +21,10 @@ CELL_JOINT = "\t"
 """Separates the cells of a table's row in the visible text."""
 
 _LINES_BETWEEN_PAUSES = 1_000
+
+_KEPT_PAGES = 256
+_KEPT_PAGE_CHARS = 10_000
+"""Visible texts that are kept for snippets: about 5 MB."""
 
 _CONTAINER = re.compile(
     r"[ \t]*+(?P<marks>(?:(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|\[[ xX]\](?=[ \t]))[ \t]*+)*+)"
@@ -78,6 +83,18 @@ def visible_text(text: str, *, text_format: str | None) -> VisibleText:
     if text_format != MARKDOWN and "|" not in text:
         return VisibleText(text, array("I", (0,)), array("I", (0,)))
     return _Scan(text, is_markdown=text_format == MARKDOWN).visible()
+
+
+def visible_page(text: str, *, text_format: str | None) -> VisibleText:
+    """Return the visible text of a page; those of the last pages are kept."""
+    if len(text) > _KEPT_PAGE_CHARS or (text_format != MARKDOWN and "|" not in text):
+        return visible_text(text, text_format=text_format)
+    return _kept_page(text, text_format)
+
+
+@lru_cache(_KEPT_PAGES)
+def _kept_page(text: str, text_format: str | None) -> VisibleText:
+    return visible_text(text, text_format=text_format)
 
 
 class _Scan:

@@ -11,11 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mcp_tools_proxy.documents.table_rows import Span, columns_before
-from mcp_tools_proxy.documents.visible_text import VisibleText, visible_text
+from mcp_tools_proxy.documents.visible_text import VisibleText, visible_page, visible_text
 from mcp_tools_proxy.domain.document import Chunk, Document
-
-_KEPT_PAGES = 64
-"""Visible texts of pages that are kept for snippets."""
 
 
 class SearchedText:
@@ -27,7 +24,6 @@ class SearchedText:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._repeated = repeated_spans(document.pages) if document.own_chunks is None else None
-        self._visible: dict[int, VisibleText] = {}
 
     def of(self, chunk: Chunk) -> str:
         """Return the text of a chunk; within a table, after the names of the columns."""
@@ -48,15 +44,9 @@ class SearchedText:
         return () if self._repeated is None else self._repeated[chunk.page - 1]
 
     def _page(self, page: int) -> VisibleText:
-        found = self._visible.get(page)
-        if found is None:
-            if len(self._visible) >= _KEPT_PAGES:
-                self._visible.clear()
-            spans = () if self._repeated is None else self._repeated[page - 1]
-            text = blanked(self._document.pages[page - 1], spans)
-            found = visible_text(text, text_format=self._document.text_format)
-            self._visible[page] = found
-        return found
+        spans = () if self._repeated is None else self._repeated[page - 1]
+        text = blanked(self._document.pages[page - 1], spans)
+        return visible_page(text, text_format=self._document.text_format)
 
 
 _LEAST_ENTRIES = 3

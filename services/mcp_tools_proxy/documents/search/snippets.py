@@ -1,7 +1,7 @@
 """Finds the words of a query in a text and cuts snippets."""
 
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from mcp_tools_proxy.documents.search.analysis import (
     PAIRED_RUN,
@@ -11,7 +11,11 @@ from mcp_tools_proxy.documents.search.analysis import (
     clean,
     original_offset,
 )
-from mcp_tools_proxy.documents.search.spellings import other_spellings, simplified
+from mcp_tools_proxy.documents.search.spellings import (
+    has_other_spelling,
+    other_spellings,
+    simplified,
+)
 from mcp_tools_proxy.documents.table_rows import (
     JOINT,
     Span,
@@ -170,12 +174,18 @@ class MatchFinder:
             if term:
                 matches += [(place, place + len(run), term) for place in _whole(text, run)]
         matches += self._find_pairs(text)
-        for start, end, other in other_spellings(text):
-            term = self._analysis.term_of_run.get(other) or self._analysis.learn_run(other)
-            if term in weights:
-                matches.append((start, end, term))
+        matches += self._find_spellings(text, weights.keys() - {term for _, _, term in matches})
         matches.sort()
         return matches
+
+    def _find_spellings(self, text: str, missing: Collection[str]) -> Iterator[Match]:
+        """Yield the words and numbers that have one of the missing terms in another spelling."""
+        if not (missing and has_other_spelling(text, missing)):
+            return
+        for start, end, other in other_spellings(text):
+            term = self._analysis.term_of_run.get(other) or self._analysis.learn_run(other)
+            if term in missing:
+                yield start, end, term
 
     def _find_pairs(self, text: str) -> Iterator[Match]:
         if not self._pairs:

@@ -48,7 +48,7 @@ from mcp_tools_proxy.documents.search.tenant_index_snapshot import (
     Filters,
     IndexSnapshot,
 )
-from mcp_tools_proxy.documents.visible_text import visible_text
+from mcp_tools_proxy.documents.visible_text import visible_page, visible_text
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import DocumentHead, Hit, PageSpan
 from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
@@ -395,7 +395,7 @@ def _hit(checked: _Checked, weights: Mapping[str, int]) -> Hit:
         found = finder.quote(chunk, 0, len(chunk.text))
     else:
         (text,) = checked.document.pages(place.page, place.page)
-        page = visible_text(blanked(text, place.repeated), text_format=place.text_format)
+        page = visible_page(blanked(text, place.repeated), text_format=place.text_format)
         found = finder.quote(page, page.level_of(place.start), page.level_of(place.end))
         span = PageSpan(place.page, found.start, found.end)
     return Hit(
