@@ -71,7 +71,7 @@ def test_notes_margins_and_text_boxes_are_read() -> None:
     )
     page = imported(body).pages[0]
     assert page.split("\n\n") == [
-        "Text [1]In a box",
+        "Text [1] In a box",
         "[Comment: Check it]",
         "[1] See annex.",
         "[Header: HR-77]",
