@@ -272,6 +272,7 @@ HIDDEN = [
     "<p style='color:rgba(0,0,0,0)'>x",
     "<font color=white>x</font>",
     "<div style='background:#000'><p style='color:black'>x</div>",
+    "<style>body{background:black} div{color:white}</style><p style='color:#000'>x",
     "<table bgcolor=black><tr><td style='color:#000'>x<td style='color:#000'>x</table>",
     "<style>.a{display:none}</style><p class='b a'>x",
     "<style>p.a, #b > i {color: white}</style><p id=b><i>x</i>",
@@ -301,6 +302,10 @@ VISIBLE = [
     "<div style='visibility:hidden'><p style='visibility:visible'>x</div>",
     "<div style='font-size:0'><p style='font-size:12px'>x</div>",
     "<body style='opacity:0'><p>x",
+    "<body style='background:#111;color:#eee'><p style='color:#fff'>x",
+    "<style>html{background:black} p{color:white}</style><p>x",
+    "<body bgcolor=navy text=white><p>x",
+    "<table><tr><td background=a.gif><font color=white>x</font><td>y</table>",
     "<p style='color:red;;:;color'>x",
     "<p style='position:absolute;left:-20px'>x",
 ]

@@ -187,7 +187,21 @@ def appearance(
     )
 
 
-_STYLES = frozenset({"bgcolor", "color", "hidden"})
+_STYLES = frozenset({"background", "bgcolor", "color", "hidden", "text"})
+
+
+def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
+    """Return the appearance of a page's text by its html and body elements.
+
+    What hides the whole page is left out: a script shows the page when it has loaded.
+    """
+    seen = Appearance(background=styles.background)
+    for node in (tree.root, tree.body):
+        if node is not None:
+            attributes = node.attributes
+            seen = appearance(seen, styles.declarations(node, attributes.get("style")), attributes)
+            seen = seen._replace(removed=False, invisible=False, tiny=False)
+    return seen
 
 
 def is_block(declared: Mapping[str, str]) -> bool:
@@ -257,7 +271,8 @@ def _number(value: str) -> float | None:
 def _colour(
     values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
 ) -> Colour | None:
-    value = values.get("color") or (attributes.get("color") or "").lower()
+    attribute = attributes.get("color") or attributes.get("text") or ""
+    value = values.get("color") or attribute.lower()
     if not value or value in {"inherit", "currentcolor"}:
         return inherited.colour
     if value == "transparent":
@@ -271,7 +286,7 @@ def _background(
     value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
     shorthand = values.get("background", "")
     images = f"{shorthand} {values.get('background-image', '')}"
-    if "url(" in images or "gradient(" in images:
+    if "background" in attributes or "url(" in images or "gradient(" in images:
         return None
     words = [value, *_VALUES.findall(shorthand)]
     for word in words:

@@ -12,6 +12,7 @@ from mcp_tools_proxy.documents.importers.html_styles import (
     appearance,
     hidden_letters,
     is_block,
+    page_appearance,
 )
 from mcp_tools_proxy.documents.importers.html_tables import is_layout, read_table
 from mcp_tools_proxy.documents.importers.markdown_writer import (
@@ -153,7 +154,7 @@ class PageContext:
 
     def __init__(self, tree: "LexborHTMLParser", *, with_link_targets: bool) -> None:
         self.styles = StyleSheet(tree)
-        self.start = Appearance(background=self.styles.background)
+        self.start = page_appearance(self.styles, tree)
         self.math = MathReader(tree)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
