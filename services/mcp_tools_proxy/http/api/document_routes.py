@@ -319,8 +319,7 @@ class DocumentRoutes(Feature):
         query: UploadQuery,
         expected: Expected | str,
     ) -> Response:
-        # an import of a folder removes documents of its source, and never an upload
-        document = dataclasses.replace(query.apply_to(uploaded.document), source=None)
+        document = query.apply_to(uploaded.document)
         head = await self._writer.put(
             document,
             expected=expected,
