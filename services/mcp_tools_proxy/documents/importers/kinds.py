@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
@@ -13,24 +14,12 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.csv_table import import_csv
-from mcp_tools_proxy.documents.importers.docx import import_docx
-from mcp_tools_proxy.documents.importers.epub import import_epub
 from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
-from mcp_tools_proxy.documents.importers.html import import_html
-from mcp_tools_proxy.documents.importers.json_text import import_json, import_json_lines
-from mcp_tools_proxy.documents.importers.mail import import_eml
-from mcp_tools_proxy.documents.importers.markdown import import_markdown
-from mcp_tools_proxy.documents.importers.ocr import TesseractReader
-from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
-from mcp_tools_proxy.documents.importers.outlook_file import import_msg
-from mcp_tools_proxy.documents.importers.pdf import import_pdf
-from mcp_tools_proxy.documents.importers.pictures import import_picture
-from mcp_tools_proxy.documents.importers.rtf import import_rtf
-from mcp_tools_proxy.documents.importers.slides import import_slides
-from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 
@@ -52,25 +41,27 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     return build_document(options, pages=pages, headings=(), text_format="plain", warnings=warnings)
 
 
-_IMPORTERS: Mapping[FileKind, Callable[[bytes, ImportOptions], Document]] = {
-    FileKind.MARKDOWN: import_markdown,
-    FileKind.TEXT: import_plain,
-    FileKind.DOCX: import_docx,
-    FileKind.HTML: import_html,
-    FileKind.CSV: import_csv,
-    FileKind.JSON: import_json,
-    FileKind.JSON_LINES: import_json_lines,
-    FileKind.PPTX: import_slides,
-    FileKind.EML: import_eml,
-    FileKind.MSG: import_msg,
-    FileKind.EPUB: import_epub,
-    FileKind.ODT: import_odt,
-    FileKind.ODS: import_ods,
-    FileKind.RTF: import_rtf,
-    FileKind.XLSX: import_workbook,
-    FileKind.XLS: import_workbook,
+_IMPORTERS: Mapping[FileKind, str] = {
+    FileKind.MARKDOWN: "markdown.import_markdown",
+    FileKind.TEXT: "kinds.import_plain",
+    FileKind.DOCX: "docx.import_docx",
+    FileKind.HTML: "html.import_html",
+    FileKind.CSV: "csv_table.import_csv",
+    FileKind.JSON: "json_text.import_json",
+    FileKind.JSON_LINES: "json_text.import_json_lines",
+    FileKind.PPTX: "slides.import_slides",
+    FileKind.EML: "mail.import_eml",
+    FileKind.MSG: "outlook_file.import_msg",
+    FileKind.EPUB: "epub.import_epub",
+    FileKind.ODT: "open_document.import_odt",
+    FileKind.ODS: "open_document.import_ods",
+    FileKind.RTF: "rtf.import_rtf",
+    FileKind.XLSX: "spreadsheets.import_workbook",
+    FileKind.XLS: "spreadsheets.import_workbook",
 }
-"""Importers of files that need no OCR."""
+"""Importers of files that need no OCR, by module and function.
+
+Only the module that is needed is loaded: all of them take 0.2 s of CPU for each file."""
 
 
 def import_data(
@@ -79,8 +70,14 @@ def import_data(
     """Import a file; ``suffix`` decides only among kinds of text. Raises ImportFailed."""
     kind = kind_of(data, suffix)
     if kind in _DRAWN:
-        return _import_drawn(_DRAWN[kind], data, options, progress)
-    return _IMPORTERS[kind](data, options)
+        return _import_drawn(_loaded(_DRAWN[kind]), data, options, progress)
+    importer: Callable[[bytes, ImportOptions], Document] = _loaded(_IMPORTERS[kind])
+    return importer(data, options)
+
+
+def _loaded(function: str) -> Any:
+    module, name = function.split(".")
+    return getattr(import_module(f"{__package__}.{module}"), name)
 
 
 class _DrawnImporter(Protocol):
@@ -91,13 +88,13 @@ class _DrawnImporter(Protocol):
         data: bytes,
         options: ImportOptions,
         progress: Progress,
-        reader: TesseractReader | None = None,
+        reader: "TesseractReader | None" = None,
     ) -> Document: ...
 
 
-_DRAWN: Mapping[FileKind, _DrawnImporter] = {
-    FileKind.PDF: import_pdf,
-    FileKind.PICTURE: import_picture,
+_DRAWN: Mapping[FileKind, str] = {
+    FileKind.PDF: "pdf.import_pdf",
+    FileKind.PICTURE: "pictures.import_picture",
 }
 
 
@@ -106,5 +103,7 @@ def _import_drawn(
 ) -> Document:
     if not options.ocr_languages:
         return importer(data, options, progress)
+    from mcp_tools_proxy.documents.importers.ocr import TesseractReader  # noqa: PLC0415 - an extra
+
     with TesseractReader(options.ocr_languages) as reader:
         return importer(data, options, progress, reader)
