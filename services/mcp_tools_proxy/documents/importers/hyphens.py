@@ -7,7 +7,7 @@ Dutch and Spanish form words of two words.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +22,7 @@ DIVISION = "\ufffe"
 """PDFium's character for a hyphen that divides a word at the end of a line."""
 
 _DIVISION = re.compile(rf"((?:[^\W\d_]+-)*([^\W\d_]+))?{DIVISION}(?=([^\W\d_]*))")
-_WORD = re.compile(rf"(?<![\w{DIVISION}-])[^\W\d_]+(?:-[^\W\d_]+)*(?![\w{DIVISION}-])")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 _OPEN_PREFIXES = {"non", "self"}
 """Word lists have compounds of these ("nonlinear") that many authors spell with a hyphen."""
@@ -61,12 +61,25 @@ def _count_words(pages: Sequence[str]) -> Counter[str]:
     """Count the words of a document, and the parts of its hyphenated words."""
     counts: Counter[str] = Counter()
     for page in pages:
-        counts.update(_WORD.findall(page.lower()))
+        for part in _whole_parts(page):
+            counts.update(_WORD.findall(part.lower()))
     for word in [word for word in counts if "-" in word]:
         parts = word.split("-")
         counts.update(parts)
         counts.update(f"{first}-{second}" for first, second in pairwise(parts))
     return counts
+
+
+def _whole_parts(page: str) -> Iterator[str]:
+    """Yield the text between divisions, without the halves of divided words."""
+    parts = page.split(DIVISION)
+    for number, part in enumerate(parts):
+        whole = part
+        if number:
+            whole = whole[len(whole.split(None, 1)[0]) :] if whole.strip() else ""
+        if number + 1 < len(parts):
+            whole = whole[: len(whole) - len(whole.rsplit(None, 1)[-1])] if whole.strip() else ""
+        yield whole
 
 
 class _Rule:

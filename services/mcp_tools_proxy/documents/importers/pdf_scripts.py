@@ -73,35 +73,48 @@ class _ScriptRun:
 
 
 _MOST_OBJECTS = 3_000
+"""Objects of a page that are examined; with more, there may be scripts anywhere."""
+
 _BESIDE = 6.0
 """Points between a script and the text before it."""
 
 
-def may_have_scripts(page: PdfPage) -> bool:
-    """Return whether small type follows larger type on a line of a page.
+@dataclass(frozen=True, slots=True)
+class PageShapes:
+    """The heights at which small type is beside larger type, and the number of paths.
 
-    Text inside forms is not examined, so that pages with forms may have scripts.
+    ``scripts`` is None if there may be some anywhere: text inside forms is not examined.
     """
+
+    scripts: Sequence[tuple[float, float]] | None
+    paths: int
+
+
+def read_shapes(page: PdfPage) -> PageShapes:
+    """Return what the objects of a page are, without its text."""
     count = raw.FPDFPage_CountObjects(page)
     if count > _MOST_OBJECTS:
-        return True
-    matrix = raw.FS_MATRIX()
-    size = c_float()
+        return PageShapes(None, count)
+    matrix, size = raw.FS_MATRIX(), c_float()
     before: tuple[float, object] | None = None
+    scripts: list[tuple[float, float]] | None = []
+    paths = 0
     for number in range(count):
         shape = raw.FPDFPage_GetObject(page, number)
         kind = raw.FPDFPageObj_GetType(shape)
         if kind == raw.FPDF_PAGEOBJ_FORM:
-            return True
-        if kind != raw.FPDF_PAGEOBJ_TEXT:
+            scripts = None
+        paths += kind in {raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM}
+        if kind != raw.FPDF_PAGEOBJ_TEXT or scripts is None:
             continue
         raw.FPDFTextObj_GetFontSize(shape, size)
         raw.FPDFPageObj_GetMatrix(shape, matrix)
         height = size.value * abs(matrix.d)
         if before is not None and before[0] != height and _are_beside(before, (height, shape)):
-            return True
+            _, bottom, _, top = _bounds(shape)
+            scripts.append((bottom - max(height, before[0]), top + max(height, before[0])))
         before = height, shape
-    return False
+    return PageShapes(scripts, paths)
 
 
 def _are_beside(first: tuple[float, object], second: tuple[float, object]) -> bool:

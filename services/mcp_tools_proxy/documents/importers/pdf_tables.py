@@ -67,7 +67,7 @@ def find_tables(
     page: PdfPage, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
 ) -> list[PageTable]:
     """Return the tables of a page, given with the lines of its text."""
-    if not may_have_tables(lines):
+    if sum(map(len, lines)) > _MOST_WORDS:
         return []
     tables = [
         table for grid in ruled_grids(page) if (table := _ruled_table(grid, lines)) is not None
@@ -78,27 +78,44 @@ def find_tables(
     return tables
 
 
-def may_have_tables(lines: Sequence[Sequence[PageWord]]) -> bool:
-    """Return whether neighbouring lines have gaps as between columns."""
-    if sum(map(len, lines)) > _MOST_WORDS:
-        return False
-    last_wide = -_NEIGHBOURS
-    before: PageWord | None = None
-    for number, line in enumerate(lines):
-        same_height = before is not None and abs(line[0].y - before.y) < 2
-        right = before.right if before is not None and same_height else _FAR
-        for word in line:
-            if word.left - right > _WIDE:
-                if 0 < number - last_wide < _NEIGHBOURS:
-                    return True
-                last_wide = number
-            right = word.right
-        before = line[-1]
+def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
+    """Return whether two neighbouring lines have gaps as between columns, without rulings three.
+
+    Most lines of prose are not examined: this takes a third of the time that tables take.
+    """
+    text = characters.text
+    last_wide, rows = _FAR, 1
+    before: tuple[float, float] | None = None
+    for span in characters.spans():
+        if _is_prose(text[slice(*span)]):
+            before = None
+            continue
+        left, right, y = characters.edges(span)
+        is_cell = before is not None and abs(y - before[1]) < 2 and left - before[0] > _WIDE
+        if is_cell or characters.has_wide_gap(span, _WIDE):
+            distance = abs(last_wide - y)
+            if distance > 2:
+                rows = rows + 1 if distance <= _NEAR else 1
+            if rows == (2 if has_lines else _LEAST_ROWS):
+                return True
+            last_wide = y
+        before = right, y
     return False
 
 
-_NEIGHBOURS = 5
+_NEAR = 80.0
 _FAR = 100_000.0
+_LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
+_NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
+
+
+def _is_prose(line: str) -> bool:
+    """Return whether a line is a long one with few digits, not a row of a table."""
+    return (
+        len(line) >= _LONG
+        and line.count(" ") >= _MANY_WORDS
+        and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
+    )
 
 
 def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:

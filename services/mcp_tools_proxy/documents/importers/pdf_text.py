@@ -12,7 +12,7 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     join_spaced_characters,
     order_letters,
 )
-from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, may_have_scripts
+from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
 from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_tables, may_have_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
@@ -35,11 +35,17 @@ def read_page_text(
     text, tables = page.text, list[PageTable]()
     if page.is_located:
         spans = page.spans()
-        if lines := _located_lines(pdf_page, page, spans):
-            lines = _joined_lines(page, lines)
-            _correct(page, lines)
+        shapes = read_shapes(pdf_page)
+        has_tables = may_have_tables(page, has_lines=shapes.paths >= _FEW_LINES)
+        if has_tables or has_right_to_left(text) or has_ideographs(text) or shapes.scripts is None:
+            located = spans
+        else:
+            located = _beside_scripts(page, spans, shapes.scripts)
+        lines = _joined_lines(page, [page.words(span) for span in located])
+        _correct(page, lines)
+        if has_tables:
             tables = find_tables(pdf_page, page, lines)
-            text = "".join(_pieces(text, [word for line in lines for word in line], tables))
+        text = "".join(_pieces(text, [word for line in lines for word in line], tables))
         if type_lines is not None:
             tabular = {word.start for table in tables for word in table.words}
             others = [span for span in spans if span[0] not in tabular]
@@ -47,31 +53,20 @@ def read_page_text(
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _located_lines(
-    pdf_page: PdfPage, page: PageCharacters, spans: Sequence[tuple[int, int]]
-) -> list[list[PageWord]]:
-    """Return the words of each line if they are needed; locating them takes as long as reading."""
-    text = page.text
-    if has_right_to_left(text) or has_ideographs(text) or may_have_scripts(pdf_page):
-        return [page.words(span) for span in spans]
-    short = {span: page.words(span) for span in spans if not _is_prose(text[slice(*span)])}
-    if not may_have_tables(list(short.values())):
+_FEW_LINES = 4
+"""Least number of lines of a table that is drawn with lines."""
+
+
+def _beside_scripts(
+    page: PageCharacters,
+    spans: Sequence[tuple[int, int]],
+    scripts: Sequence[tuple[float, float]],
+) -> list[tuple[int, int]]:
+    """Return the lines at the heights of scripts; locating all words takes as long as reading."""
+    if not scripts:
         return []
-    return [short.get(span) or page.words(span) for span in spans]
-
-
-def _is_prose(line: str) -> bool:
-    """Return whether a line is a long one with few digits, not a row of a table."""
-    words = line.count(" ")
-    return (
-        len(line) >= _LONG
-        and words >= _MANY_WORDS
-        and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
-    )
-
-
-_LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
-_NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
+    heights = [(span, page.origin(span[0])[1]) for span in spans]
+    return [span for span, y in heights if any(bottom <= y <= top for bottom, top in scripts)]
 
 
 def _correct(page: PageCharacters, lines: Sequence[list[PageWord]]) -> None:

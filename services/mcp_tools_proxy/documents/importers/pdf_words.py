@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 
 _WORD = re.compile(rf"[^\s{DIVISION}]+{DIVISION}?|{DIVISION}")
 
+_SPACE = re.compile(r"\s+")
 _LINE = re.compile(rf"[^\s{DIVISION}][^\n{DIVISION}]*{DIVISION}?|{DIVISION}")
 _SLOPE = 0.05
 _PUNCTUATION = f".,;:!?)]}}>\"'’”»{DIVISION}"
@@ -127,6 +128,30 @@ class PageCharacters:
             return 0.0
         scale = math.hypot(matrix.c, matrix.d)
         return float(raw.FPDFText_GetFontSize(self._page, index)) * scale
+
+    def has_wide_gap(self, span: tuple[int, int], least: float) -> bool:
+        """Return whether two words of a line are further apart than ``least`` points."""
+        page, indexes, box, at_box = self._page, self._indexes, self._box, self._at_box
+        loose_box = raw.FPDFText_GetLooseCharBox
+        for match in _SPACE.finditer(self.text, *span):
+            start, end = match.span()
+            if end >= span[1]:
+                break
+            last, following = start - 1, end
+            if indexes is not None:
+                last, following = indexes[last], indexes[following]
+            loose_box(page, last, at_box)
+            right = box.right
+            loose_box(page, following, at_box)
+            if box.left - right > least:
+                return True
+        return False
+
+    def edges(self, span: tuple[int, int]) -> tuple[float, float, float]:
+        """Return the left and right end of a line, and its baseline."""
+        left, y = self.origin(span[0])
+        end = span[0] + len(self.text[slice(*span)].rstrip())
+        return left, self._right(end - 1), y
 
     def words(self, span: tuple[int, int]) -> list[PageWord]:
         """Return the words of a line."""
