@@ -121,6 +121,7 @@ PAGES = [
     _page("documents-verify", "/documents/verify", {"tenant_id": TENANT}),
     _page("document-verify", "/documents/verify", _HANDBOOK),
     _page("documents-upload", "/documents/upload"),
+    _page("documents-uploads", "/documents/uploads"),
     _page("tokens", "/tokens"),
     _page("tokens-of-a-tenant", "/tokens", {"tenant_id": TENANT}),
     _page("tokens-none", "/tokens", {"tenant_id": SHORT}),
