@@ -53,7 +53,7 @@ class _Book:
     """The parts of a book by name, in reading order, and the titles of its table of contents."""
 
     facts: FileFacts
-    chapters: list[str] = field(default_factory=list)
+    chapters: dict[str, None] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
 
 
@@ -110,7 +110,7 @@ def _book(archive: XmlArchive, options: ImportOptions) -> _Book:
     for reference in package.iter("opf:itemref"):
         item = items.get(reference.get("idref", ""))
         if item is not None and "html" in item.get("media-type", "html"):
-            book.chapters.append(_resolved(part, item.get("href", "")))
+            book.chapters[_resolved(part, item.get("href", ""))] = None
     for item in items.values():
         contents = _resolved(part, item.get("href", ""))
         if "nav" in item.get("properties", "").split():

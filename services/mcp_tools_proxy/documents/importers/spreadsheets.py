@@ -45,6 +45,8 @@ Rows = list[list[str]]
 
 _ZIP = b"PK"
 
+_BROKEN = "is not a readable spreadsheet: it is damaged or has a password; save it again as .xlsx"
+
 MAX_CELLS = 8_000_000
 """Area of a sheet, each of whose cells takes 40 bytes, also an empty one."""
 
@@ -73,11 +75,7 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
         with CalamineWorkbook.from_filelike(BytesIO(data)) as workbook:
             for sheet in workbook.sheets_metadata:
                 look = looks.get(sheet.name, SheetLook())
-                if look.rows * look.columns > MAX_CELLS:
-                    raise ImportFailed(
-                        f"has a sheet of {look.rows} rows and {look.columns} columns: delete the "
-                        "cells far from the table"
-                    )
+                _check_size(look)
                 rows = _rows(workbook.get_sheet_by_name(sheet.name), look)
                 is_visible = sheet.visible is SheetVisibleEnum.Visible
                 shown = _shown(rows, look) if is_visible else []
@@ -85,9 +83,23 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
                 hidden_chars += _letters(rows) - _letters(shown)
     except PasswordError as error:
         raise ImportFailed("has a password: save it without one") from error
-    except CalamineError as error:
-        raise ImportFailed("is not a readable spreadsheet: it is damaged, or cut short") from error
+    except (CalamineError, OSError) as error:
+        raise ImportFailed(_BROKEN) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # pyo3's, of no module that can be imported
+            raise
+        raise ImportFailed(_BROKEN) from error
+    if not looks and not hidden_chars and not any(_letters(rows) for _, rows in sheets):
+        raise ImportFailed("has no cells that can be read: save it again as .xlsx")  # Excel 95
     return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
+
+
+def _check_size(look: SheetLook) -> None:
+    if look.rows * look.columns > MAX_CELLS:
+        raise ImportFailed(
+            f"has a sheet of {look.rows} rows and {look.columns} columns: delete the cells far "
+            "from the table"
+        )
 
 
 def document_of_sheets(
@@ -124,8 +136,12 @@ def _rows(sheet: "CalamineSheet", look: SheetLook) -> Rows:
             for column, value in enumerate(values, start=first_column)
         )
         rows.append([*before, *texts])
+    repeated = 0
     for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
         merged, across = rows[top : bottom + 1], slice(left, right + 1)
+        repeated += len(merged) * len(merged[0][across] if merged else ())
+        if repeated > MAX_CELLS:
+            raise ImportFailed("has too many merged cells: cut it into parts")
         if text := "".join(merged[0][across][:1] if merged else ()):
             for cells in merged:
                 cells[across] = [text] * len(cells[across])
