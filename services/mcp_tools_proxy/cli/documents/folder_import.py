@@ -115,8 +115,10 @@ async def import_folder(
     as_json: bool,
 ) -> bool:
     """Import a folder, print the result, and return whether all succeeded. Raises Unusable."""
+    has_ocr = bool(options_of("", "", ()).ocr_languages)
+    suffixes = {it for it, kind in KINDS.items() if has_ocr or kind is not FileKind.PICTURE}
     try:
-        folder = await asyncio.to_thread(SourceFolder, root, KINDS)
+        folder = await asyncio.to_thread(SourceFolder, root, suffixes)
     except OSError as error:
         raise Unusable(f"{root} cannot be opened: {error.strerror}") from error
     digests = FileDigests(settings.cache_dir or default_folder(), root)

@@ -37,15 +37,15 @@ _STYLES = re.compile(r"""<link\b[^>]*?\bhref=["']([^"']+\.css)["']""", re.IGNORE
 _MAX_STYLE_CHARS = 200_000
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _NAV_LINK = re.compile(
-    r"""<a\b[^>]*?\bhref=["']([^"']*)["'][^>]*>([^<]*(?:<(?!/a>)[^<]*)*)""", re.IGNORECASE
+    r"""<a\b[^<>]*?\bhref=["']([^"'<>]*)["'][^<>]*>([^<]*(?:<(?!/a>)[^<]*)*)""", re.IGNORECASE
 )
 _NCX_ENTRY = re.compile(
-    r"""<(?:\w+:)?text\b[^>]*>([^<]*)|<(?:\w+:)?content\b[^>]*?\bsrc=["']([^"']*)"""
+    r"""<(?:\w+:)?text\b[^<>]*>([^<]*)|<(?:\w+:)?content\b[^<>]*?\bsrc=["']([^"'<>]*)"""
 )
 _INNER_LINK = re.compile(r"""\bhref=(["'])(?![a-zA-Z][\w+.-]*:)[^"']*\1""")
 """A link to another chapter: its address means nothing outside the book."""
 
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass(slots=True)

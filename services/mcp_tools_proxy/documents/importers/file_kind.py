@@ -132,7 +132,7 @@ _OPEN_KINDS: Mapping[bytes, FileKind] = {
 """By the content of the entry ``mimetype``."""
 
 _MAIN_PART = re.compile(
-    rb"(wordprocessingml|ms-word|spreadsheetml|ms-excel|presentationml|ms-powerpoint)\.[\w.]*main\b"
+    rb"(wordprocessingml|ms-word|spreadsheetml|ms-excel|presentationml|ms-powerpoint)\.[\w.]{0,80}main\b"
 )
 _MAIN_KINDS: Mapping[bytes, FileKind] = {
     b"wordprocessingml": FileKind.DOCX,

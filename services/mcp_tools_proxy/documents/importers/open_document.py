@@ -71,7 +71,7 @@ _TAGS = {
 }
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
 _MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
-_DECLARATION = re.compile(r"<\?.*?\?>", re.DOTALL)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*>")
 
 
 class OpenDocumentText:

@@ -32,7 +32,7 @@ _PREFIXES = {
 }
 
 # a parser would need a minute for a sheet that calamine reads in a second
-_TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^>]*)>")
+_TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^<>]*)>")
 _ATTRIBUTE = re.compile(rb"\b(r|s|min|max|hidden)=[\"']([^\"']*)[\"']")
 _REFERENCE = re.compile(rb"([A-Z]{1,3})(\d{1,7})")
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
@@ -45,6 +45,10 @@ _TOKEN = re.compile(
 )
 _DIGITS = re.compile(r"([#0?]+(?:,[#0?]+)*)(?:\.([#0?]{0,15}))?")
 _MOST_EXACT = 1e15
+_MAX_FORMAT_CHARS = 255
+"""Excel's limit. Longer formats, read for each cell, could take minutes."""
+
+_TOO_LONG = " " * 256
 _MOST_COLUMNS = 16_384
 _MAX_TOKENS = 5_000_000
 """Workbooks of many years have 60,000 styles."""
@@ -98,7 +102,7 @@ def _formats(archive: XmlArchive) -> Mapping[bytes, str]:
     return {
         str(number).encode(): codes[style.get("numFmtId", "")]
         for number, style in enumerate(styles)
-        if style.get("numFmtId") in codes
+        if len(codes.get(style.get("numFmtId", ""), _TOO_LONG)) <= _MAX_FORMAT_CHARS
     }
 
 
