@@ -141,7 +141,7 @@ def test_a_check_box_is_beside_the_nearer_label(state: str, text: str) -> None:
 def test_fields_in_a_table_are_its_cells() -> None:
     columns, rows = (50, 150, 250, 350), (700, 680, 660, 640)
     lines = [f"{x} 640 m {x} 700 l S" for x in columns] + [f"50 {y} m 350 {y} l S" for y in rows]
-    words = {(55, 685): "Plan", (155, 685): "Q1", (255, 685): "Q2"}
+    words: dict[tuple[float, float], str] = {(55, 685): "Plan", (155, 685): "Q1", (255, 685): "Q2"}
     words |= {(55, 665): "North", (55, 645): "South"}
     data = form_of(
         " ".join((*lines, text_at(words, size=10))),
