@@ -155,6 +155,11 @@ def test_a_header_too_large_for_a_page_is_not_repeated() -> None:
     assert sum("column 7 " in page for page in pages) == 1
 
 
+def test_one_long_row_does_not_lengthen_the_others() -> None:
+    rows = "\n".join([",".join(["c"] * 20_000), *["a,b"] * 500])
+    assert sum(map(len, imported(rows).pages)) < 10 * len(rows)
+
+
 @given(
     rows=st.lists(st.lists(st.text(max_size=6), min_size=1, max_size=4), min_size=1, max_size=9),
     mark=st.sampled_from(",;\t|"),

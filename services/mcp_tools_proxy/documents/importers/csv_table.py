@@ -31,6 +31,9 @@ _NO_DELIMITER = "\x1f"
 _EVEN = 0.5
 """Least part of rows with the same number of columns, if the first row has one."""
 
+_MAX_PADDED = 1000
+"""Columns up to which short rows get empty cells: 350 kB with one long row became 300 MB."""
+
 _MAX_TITLES = 20
 _MAX_TITLE_CHARS = 200
 
@@ -99,7 +102,8 @@ class _CsvFile:
         return map(self._padded, rows)
 
     def _padded(self, row: list[str]) -> list[str]:
-        return [*row[: self._columns], *[""] * (self._columns - len(row))]
+        missing = self._columns - len(row) if self._columns <= _MAX_PADDED else 0
+        return [*row[: self._columns], *[""] * missing]
 
     def _rows(self, text: bytes, delimiter: str = "") -> Iterator[list[str]]:
         """Yield the rows with text. Raises ImportFailed."""
