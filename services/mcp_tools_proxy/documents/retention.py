@@ -11,9 +11,7 @@ import structlog
 
 from mcp_tools_proxy.documents.document_facts import parse_duration
 from mcp_tools_proxy.documents.document_store import fold, folded_names, has_expired
-from mcp_tools_proxy.documents.document_writer import ReadOnlyDocuments, WriteFailed
 from mcp_tools_proxy.domain.document import DocumentHead
-from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 PERIOD_S = 600.0
 """Mean seconds between runs; expired documents are not readable even before."""
@@ -106,18 +104,23 @@ class Retention:
             try:
                 await self.remove_outdated()
                 self._failure = None
-            except (DocumentsUnavailable, ReadOnlyDocuments, WriteFailed) as error:
-                reason = error.reason or str(error)
+            except Exception as error:  # noqa: BLE001 - one document must not stop the gateway
+                reason = str(getattr(error, "reason", None) or error)
                 if reason != self._failure:
                     log.warning("documents.retention_failed", reason=reason)
                 self._failure = reason
 
     async def remove_outdated(self) -> None:
-        """Remove all outdated documents."""
-        count = self._at_once
-        while count == self._at_once:
-            async with self._documents.outdated(self._rules, limit=self._at_once) as found:
-                count = len(found)
-                for head, reason in found:
-                    if await self._documents.remove_unchanged(head):
-                        await self._on_removed(head, reason)
+        """Remove all outdated documents, in steps."""
+        while await self._remove_first() == self._at_once:
+            pass
+
+    async def _remove_first(self) -> int:
+        """Remove the first outdated documents; return their number, without those that changed."""
+        count = 0
+        async with self._documents.outdated(self._rules, limit=self._at_once) as found:
+            for head, reason in found:
+                if await self._documents.remove_unchanged(head):
+                    await self._on_removed(head, reason)
+                    count += 1
+        return count

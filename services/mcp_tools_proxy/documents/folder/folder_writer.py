@@ -264,7 +264,7 @@ class FolderWriter:
             if number % KEYS_PER_TURN == KEYS_PER_TURN - 1:
                 await asyncio.sleep(0)
             file = self._store.catalog.file_of(key)
-            if file is None or file[1].head is None or file[1].stamp is None:
+            if file is None or file[1].reason or file[1].head is None or file[1].stamp is None:
                 continue
             head, updated = file[1].head, datetime.fromtimestamp(file[1].stamp[0] / 1e9, UTC)
             if (reason := reason_to_remove(head, updated, rules, now)) is not None:
