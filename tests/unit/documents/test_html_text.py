@@ -357,6 +357,11 @@ def test_hostile_pages_are_refused(html: str, reason: str) -> None:
         markdown(html)
 
 
+def test_one_long_row_does_not_lengthen_the_others() -> None:
+    html = f"<table><tr>{'<td>c' * 20_000}{'<tr><td>a<td>b' * 500}"
+    assert len(markdown(html)) < 20 * len(html)
+
+
 def test_nested_tables_and_lists_are_read_to_the_end() -> None:
     assert "deep" in markdown("<table><tr><td>a<td>" * 500 + "deep")
     assert markdown("<ul><li>" * 500 + "deep").split() == [*["-"] * 20, "deep"]

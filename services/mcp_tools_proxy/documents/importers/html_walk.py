@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 MAX_TABLE_DEPTH = 8
 """Tables within cells of tables; deeper ones are read as text."""
 
+MAX_CELLS = 2_000_000
+"""Cells of a table up to which short rows get empty cells."""
+
 _BLOCKS = frozenset(
     {
         "address",
@@ -435,6 +438,7 @@ class PageWalk:
             self._writer.write(["; ".join(row for row in rows if row)])
         elif table.rows:
             width = max(map(len, table.rows))
+            width = width if width * len(table.rows) <= MAX_CELLS else 0
             header, *body = ([*row, *[""] * (width - len(row))] for row in table.rows)
             for part in table_pages(header, body):
                 self._writer.write(part.rstrip("\n").split("\n"))
