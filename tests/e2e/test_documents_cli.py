@@ -16,6 +16,7 @@ from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
 from tests.support.raw_pdfs import raw_pdf
+from tests.support.workbooks import sheet_of, xlsx_of
 
 
 @pytest.fixture
@@ -122,6 +123,29 @@ def test_one_invalid_file_is_named_and_the_others_are_imported(
     assert result.stderr.startswith(f"{tmp_path / '*.pdf'}: ")
     assert result.stderr.count("\n") == 1
     assert (root / "t" / "note.json").exists()
+
+
+def test_the_content_decides_what_a_file_is(run: Run, root: Path, tmp_path: Path) -> None:
+    table = "| name | days |\n| --- | --- |\n| Ann | 20 |"
+    contents = {
+        "sheet.txt": xlsx_of({"S": sheet_of([["name", "days"], ["Ann", 20]])}),
+        "page.xls": b"<table><tr><th>name<th>days<tr><td>Ann<td>20</table>",
+        "rows.xls": b"name\tdays\nAnn\t20\n",
+        "letter.doc": rb"{\rtf1 Twenty days.}",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    paths = [str(tmp_path / name) for name in contents]
+    assert run("import", *paths, "--tenant", "acme").exit_code == 0
+    pages = {
+        name: read_document(document_path(root, "acme", Path(name).stem)).pages for name in contents
+    }
+    assert pages == {
+        "sheet.txt": (f"## S\n\n{table}\n",),
+        "page.xls": (table,),
+        "rows.xls": (table,),
+        "letter.doc": ("Twenty days.",),
+    }
 
 
 def test_a_missing_file_is_reported(run: Run, tmp_path: Path) -> None:
@@ -291,7 +315,8 @@ def test_a_decompression_bomb_is_one_line_and_other_files_are_imported(
     result = run("import", bomb, note, "--tenant", "t")
     assert (result.exit_code, result.stdout.split()[0]) == (1, "note")
     assert result.stderr == (
-        f"{bomb}: has an XML part with a document type or entities, which office programs never write\n"
+        f"{bomb}: has an XML part with a document type or entities, which office programs never "
+        "write\n"
     )
 
 

@@ -64,6 +64,11 @@ def test_headings_are_sections_and_the_title_style_is_the_title() -> None:
     assert [it.title for it in document.sections.values()] == ["Start", "Costs"]
 
 
+def test_a_paragraph_in_the_style_of_a_heading_is_one() -> None:
+    body = '<text:p text:style-name="P1">Costs</text:p><text:p>Text</text:p>'
+    assert imported(body, style("P1", "", "Heading_20_2")).pages == ("## Costs\n\nText",)
+
+
 def test_the_metadata_give_title_and_language_and_margins_are_marked() -> None:
     margin = (
         "<style:master-page><style:{0}><text:p>{1}<text:page-number>1</text:page-number></text:p>"

@@ -40,6 +40,9 @@ _MAX_REPEATED = 1000
 _MAX_COLUMNS = 16_384
 _MAX_TOKENS = 3_000_000
 _TITLE_STYLE = "Title"
+_HEADING_STYLE = re.compile(r"Heading_20_([1-6])")
+"""Paragraphs of web pages saved by LibreOffice have this style, and are no headings otherwise."""
+
 _SKIPPED = {
     "text:tracked-changes",
     "text:sequence-decls",
@@ -169,25 +172,28 @@ class OpenDocumentText:
         hidden = " hidden" if is_hidden else ""
         return f'{hidden} style="{escape(css)}"' if css else hidden
 
-    def _properties(self, element: Element) -> Iterator[Element]:
-        """Yield the properties of an element's style, then those of its parents."""
+    def _style_names(self, element: Element) -> Iterator[str]:
+        """Yield the name of an element's style, then those of its parents."""
         name = element.get("text:style-name") or element.get("table:style-name") or ""
         for _ in range(10):
+            yield name
             style = self._styles.get(name)
             if style is None:
                 return
-            yield from style
             name = style.get("style:parent-style-name", "")
 
-    def _is_style(self, element: Element, wanted: str) -> bool:
-        name = element.get("text:style-name", "")
-        style = self._styles.get(name)
-        return wanted in (name, "" if style is None else style.get("style:parent-style-name"))
+    def _properties(self, element: Element) -> Iterator[Element]:
+        """Yield the properties of an element's style, then those of its parents."""
+        for name in self._style_names(element):
+            yield from self._styles.get(name, ())
 
     def _paragraph(self, element: Element) -> str:
-        if not self.title and self._is_style(element, _TITLE_STYLE):
+        names = list(self._style_names(element))
+        if not self.title and _TITLE_STYLE in names:
             self.title = one_line(_plain(element))
-        return f"<p{self._css(element)}>{self._inner(element)}</p>"
+        levels = (_HEADING_STYLE.fullmatch(name) for name in names)
+        tag = next((f"h{level[1]}" for level in levels if level), "p")
+        return f"<{tag}{self._css(element)}>{self._inner(element)}</{tag}>"
 
     def _heading(self, element: Element) -> str:
         level = element.get("text:outline-level", "1")
