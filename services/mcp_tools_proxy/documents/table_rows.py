@@ -1,6 +1,9 @@
 """Rows of tables in a visible text, with the names of their columns."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
+from operator import attrgetter
 
 from mcp_tools_proxy.documents.visible_text import CELL_JOINT, Table, VisibleText
 
@@ -16,12 +19,18 @@ _TITLE_ROWS = 3
 
 def table_at(page: VisibleText, place: int) -> Table | None:
     """Return the table at a position of the visible text."""
-    return next((it for it in page.tables if it.start <= place < it.end), None)
+    return next(tables_in(page, place, place + 1), None)
 
 
-def rows_of(page: VisibleText, table: Table) -> Iterator[Span]:
-    """Yield the rows of a table that are not empty, with its header."""
-    start = table.start
+def tables_in(page: VisibleText, start: int, end: int) -> Iterator[Table]:
+    """Yield the tables that overlap a part of the visible text."""
+    first = bisect_right(page.tables, start, key=attrgetter("end"))
+    return takewhile(lambda table: table.start < end, islice(page.tables, first, None))
+
+
+def rows_of(page: VisibleText, table: Table, place: int = 0) -> Iterator[Span]:
+    """Yield the rows of a table that are not empty, from the one at a position on."""
+    start = max(table.start, page.text.rfind("\n", table.start, max(place, table.start)) + 1)
     while start < table.end:
         end = page.text.find("\n", start, table.end)
         end = table.end if end < 0 else end
@@ -37,7 +46,7 @@ def column_names(page: VisibleText, table: Table) -> tuple[Sequence[str], int]:
     """
     if not table.has_header:
         return (), table.start
-    rows = list(_first(rows_of(page, table)))
+    rows = list(islice(rows_of(page, table), _TITLE_ROWS))
     for start, end in rows:
         names = cells_of(page, start, end)
         if len(set(filter(None, names))) > 1:
@@ -67,8 +76,3 @@ def named_cells(names: Sequence[str], cells: Sequence[str]) -> list[str]:
         if cell:
             shown.append(f"{name}: {cell}" if name and name != cell else cell)
     return shown
-
-
-def _first(rows: Iterator[Span]) -> Iterator[Span]:
-    for _, row in zip(range(_TITLE_ROWS), rows, strict=False):
-        yield row

@@ -24,6 +24,8 @@ class SearchedText:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._repeated = repeated_spans(document.pages) if document.own_chunks is None else None
+        self._last = 0, visible_text("", text_format=None)
+        """The last page: a large one has thousands of chunks."""
 
     def of(self, chunk: Chunk) -> str:
         """Return the text of a chunk; within a table, after the names of the columns."""
@@ -44,9 +46,13 @@ class SearchedText:
         return () if self._repeated is None else self._repeated[chunk.page - 1]
 
     def _page(self, page: int) -> VisibleText:
-        spans = () if self._repeated is None else self._repeated[page - 1]
-        text = blanked(self._document.pages[page - 1], spans)
-        return visible_page(text, text_format=self._document.text_format)
+        number, visible = self._last
+        if number != page:
+            spans = () if self._repeated is None else self._repeated[page - 1]
+            text = blanked(self._document.pages[page - 1], spans)
+            visible = visible_page(text, text_format=self._document.text_format)
+            self._last = page, visible
+        return visible
 
 
 _LEAST_ENTRIES = 3

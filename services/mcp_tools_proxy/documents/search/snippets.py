@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.table_rows import (
     named_cells,
     rows_of,
     table_at,
+    tables_in,
 )
 from mcp_tools_proxy.documents.visible_text import Table, VisibleText
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -236,13 +237,13 @@ class MatchFinder:
         """Return the row with the most weight of the query, of its cells and column names."""
         best: tuple[Table, Span] | None = None
         most = (least, 0)
-        for table in page.tables:
-            if table.end <= start or table.start >= end:
-                continue
+        for table in tables_in(page, start, end):
             names, header_end = column_names(page, table)
             of_names = self.find(clean(" ".join(names)))
-            for row in rows_of(page, table):
-                if row[0] < max(start, header_end) or row[0] >= end:
+            for row in rows_of(page, table, max(start, header_end)):
+                if row[0] >= end:
+                    break
+                if row[0] < max(start, header_end):
                     continue
                 own = self.find(clean(page.text[slice(*row)]))
                 found = (self._weight([*own, *of_names]), self._weight(own))
