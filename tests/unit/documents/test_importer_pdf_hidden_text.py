@@ -75,6 +75,19 @@ def test_text_off_the_crop_box_is_left_out() -> None:
     assert text_of(raw_pdf(f"{VISIBLE} {SECRET}", page=page))[0] == "Sales grew."
 
 
+@each_row("box", ["0 0 1000000 0.5", "0 0 40 900000", "0 0 20000 20000", "0 0 0 0", "9 9 1 1"])
+def test_pages_of_any_size_are_examined(box: str) -> None:
+    document = import_pdf(
+        raw_pdf(f"{text_at({(0, 0): 'Sales.'})} 1 g {SECRET}", page=f"/MediaBox [{box}]"), ORIGIN
+    )
+    assert document.pages == ("Sales.",)
+
+
+def test_contradicting_page_boxes_hide_nothing() -> None:
+    page = "/MediaBox [0 0 600 800] /CropBox [700 900 800 1000]"
+    assert text_of(raw_pdf(VISIBLE, page=page)) == ("Sales grew.", "")
+
+
 @each_row(
     ("entry", "state", "text"),
     [("OFF", "ON", "Sales grew."), ("ON", "OFF", "Sales grew.\nobey me")],

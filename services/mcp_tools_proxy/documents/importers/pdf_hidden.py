@@ -34,6 +34,7 @@ INK = 40
 """Minimum range of the pixels under invisible text that belongs to a picture of it."""
 
 _MOST_PIXELS = 1_000_000
+_MOST_SIDE = 10_000
 _MOST_SCALE = 1.5
 _LIGHT = 200
 _FAINT = 40
@@ -97,7 +98,10 @@ class HiddenText:
         texts = [it for it in drawn if it.is_text]
         areas = sorted((it for it in drawn if not it.is_text), key=lambda it: -_area(it.box))
         page_box = page.get_bbox()
-        hidden = [it for it in texts if not _overlaps(it.box, page_box) or _is_tiny(it)]
+        has_area = _area(page_box) > 0  # not if the boxes of the page contradict each other
+        hidden = [
+            it for it in texts if (has_area and not _overlaps(it.box, page_box)) or _is_tiny(it)
+        ]
         known = {id(it) for it in hidden}
         suspicious = [
             it for it in texts if id(it) not in known and _is_suspicious(it, areas[:_MOST_AREAS])
@@ -180,7 +184,8 @@ def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) 
 
 def _scale(page: PdfPage) -> float:
     width, height = page.get_size()
-    return float(min(_MOST_SCALE, sqrt(_MOST_PIXELS / max(1.0, width * height))))
+    most = sqrt(_MOST_PIXELS / max(1.0, width * height))
+    return float(min(_MOST_SCALE, most, _MOST_SIDE / max(width, height, 1.0)))
 
 
 def _image(
