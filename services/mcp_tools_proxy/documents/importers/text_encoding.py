@@ -255,22 +255,23 @@ def _decode_almost_utf_8(data: bytes, at: int) -> DecodedText | None:
     letters = len(data) - len(data.translate(None, _LEAD_BYTES))
     if letters < 10 * strange:
         return None
-    pieces: list[str] = []
-    while True:
-        try:
-            pieces.append(data.decode())
-            break
-        except UnicodeDecodeError as error:
-            pieces.append(data[: error.start].decode())
-            pieces.append(data[error.start : error.end].decode("cp1252", "replace"))
-            data = data[error.end :]
+    message = f"some bytes are not UTF-8 (the first is {at})"
     return DecodedText(
-        "".join(pieces),
-        (warning(WarningCode.GUESSED_ENCODING, f"some bytes are not UTF-8 (the first is {at})"),),
+        data.decode("utf-8", _STRAY_BYTES), (warning(WarningCode.GUESSED_ENCODING, message),)
     )
 
 
 _LEAD_BYTES = bytes(range(0xC2, 0xF5))
+_STRAY_BYTES = "mcp-tools-proxy-stray-bytes"
+
+
+def _decode_stray(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error(_STRAY_BYTES, _decode_stray)
 
 
 def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
@@ -323,7 +324,8 @@ def _sample(data: bytes) -> bytes:
     first = _NOT_ASCII.search(data)
     start = max(0, (first.start() if first else 0) - 1000)
     sample = data[start : start + _SAMPLE_BYTES]
-    return sample[: sample.rfind(b"\n") + 1] or sample
+    is_cut = len(data) > start + _SAMPLE_BYTES
+    return (sample[: sample.rfind(b"\n") + 1] or sample) if is_cut else sample
 
 
 def _mixes_scripts(text: str) -> bool:
