@@ -1,10 +1,14 @@
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import document_path, write_document
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import DocumentStore, Wanted
@@ -16,7 +20,14 @@ from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
+from mcp_tools_proxy.domain.document import (
+    Chunk,
+    Document,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+    Section,
+)
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, VersionNotKept
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
@@ -44,6 +55,7 @@ class Versioned:
             metrics=Metrics(),
             on_changed=self._changes.changed,
         )
+        self.store = store
         self.writer = writer
 
     async def put(self, *documents: Document) -> None:
@@ -259,3 +271,42 @@ async def test_a_modified_file_of_an_older_version_is_not_served(tmp_path: Path)
     kept.write_text(kept.read_text().replace("text 1", "text 9"))
     assert await versioned.read(version_of(text(1))) == "VERSION_GONE"
     await versioned.writer.close()
+
+
+async def test_an_older_version_has_its_own_fields_but_no_source_and_expiry(
+    versioned: Versioned,
+) -> None:
+    content: dict[str, Any] = {
+        "text_format": "plain",
+        "date": "2027-01-31",
+        "metadata": {"rate": 1.0},
+    }
+    others: dict[str, Any] = {
+        "warnings": (ImportWarning("hidden_text", "x"),),
+        "source": DocumentSource("share", "a", "0", "1"),
+        "expires_at": datetime(2099, 1, 1, tzinfo=UTC),
+    }
+    first = replace(text(1), **content, **others)
+    await versioned.put(first, text(2))
+    caller = Caller(tenant_id="acme", user_id="ann")
+    found = await versioned.repository.find_version(
+        caller, "doc", version_of(first), Wanted(whole=True)
+    )
+    assert found.document is not None
+    assert {name: getattr(found.document, name) for name in content} == content
+    assert (found.document.warnings, found.head.source, found.head.expires_at) == ((), None, None)
+
+
+async def test_an_expired_document_has_no_readable_versions(versioned: Versioned) -> None:
+    await versioned.put(text(1), replace(text(2), expires_at=datetime(2020, 1, 1, tzinfo=UTC)))
+    assert await versioned.read_all(text(1), text(2)) == ["DOCUMENT_NOT_FOUND"] * 2
+
+
+async def test_new_facts_keep_the_original_pdf(versioned: Versioned) -> None:
+    await versioned.writer.put(
+        text(1), expected=Expected.NOTHING, keep_readers=False, original=b"%PDF-"
+    )
+    facts = EditableFacts(tags=("new",))
+    head = await versioned.writer.set_facts(KEY, facts, expected=Expected.ANYTHING)
+    assert head.version != version_of(text(1))
+    assert await versioned.store.read_original(KEY, head.version) == b"%PDF-"
