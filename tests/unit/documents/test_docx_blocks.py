@@ -193,6 +193,11 @@ def test_a_file_without_drawn_pages_has_pages_of_8_kb() -> None:
     assert max(len(page.encode()) for page in document.pages) <= PAGE_BYTES
 
 
+def test_a_word_over_two_pages_is_on_the_first() -> None:
+    document = imported(paragraph_xml("The termi", DRAWN, "nation clause.", DRAWN, " End."))
+    assert document.pages == ("The termination ", "clause.", " End.")
+
+
 def test_a_page_longer_than_paper_is_cut() -> None:
     document = imported(paragraph_xml("a", DRAWN, "b") + paragraph_xml("Twenty days. " * 10_000))
     assert len(document.pages) > 10

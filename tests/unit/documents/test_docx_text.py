@@ -173,7 +173,7 @@ def test_notes_are_at_the_end_of_their_section() -> None:
     body += paragraph_xml("More", reference(3), last)
     endnote = f'<w:endnote w:id="2">{paragraph_xml("The end.")}</w:endnote>'
     assert text_of(body, footnotes=NOTES, endnotes=endnote) == (
-        "A rule [1].\n\n[1] Since 2020.\n\n# Second\n\nMore [2] [i]\n\n[2] In part.\n\n[i] The end."
+        "A rule [1].\n\n[1] Since 2020.\n\n# Second\n\nMore [2] [3]\n\n[2] In part.\n\n[3] The end."
     )
 
 

@@ -49,6 +49,8 @@ _LONGEST_HEADING = 300
 
 _LIST_MARKER = re.compile(r"-|\d{1,9}[.)]")
 
+_WORD_OVER_PAGES = re.compile(rf"(?<=\w)({PAGE_START}+)(\w\S*\s?)")
+
 _MAX_SPAN = 63
 """The most columns of a table in Word."""
 
@@ -85,9 +87,7 @@ class _WordFile:
             is_english=self.styles.is_english,
         )
         self._settings = self._package.part_of_kind("settings")[1]
-        self.state = WordState(
-            self.styles, self._note_formats(), with_link_targets=options.with_link_targets
-        )
+        self.state = WordState(self.styles, with_link_targets=options.with_link_targets)
         self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, PartReference]]] = {}
         self._shown_notes: set[NoteReference] = set()
         self._title: list[str] = []
@@ -162,13 +162,6 @@ class _WordFile:
             self._notes[kind] = found, self._package.relations(name)
         notes, links = self._notes[kind]
         return notes.get(note_id), links
-
-    def _note_formats(self) -> Mapping[str, str]:
-        formats = {"footnote": "decimal", "endnote": "lowerRoman"}
-        for kind in formats:
-            path = f"w_{kind}Pr/w_numFmt"
-            formats[kind] = value_of(self._settings, path) or formats[kind]
-        return formats
 
     def _page_color(self, root: Element) -> str:
         background = root.find("w_background")
@@ -360,7 +353,7 @@ class WordStory:
         """Return a paragraph or list item of visible text."""
         first = next(number for number, (text, _) in enumerate(runs) if text.strip(_BLANKS))
         leading = PAGE_START * sum(text.count(PAGE_START) for text, _ in runs[:first])
-        body = render_runs(runs[first:])
+        body = _WORD_OVER_PAGES.sub(r"\2\1", render_runs(runs[first:]))
         visible = body.rstrip(_BLANKS)
         self._file.state.add_page_starts(body[len(visible) :].count(PAGE_START))
         flat = leading + visible.replace("\n", " ")

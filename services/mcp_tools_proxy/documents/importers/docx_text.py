@@ -1,7 +1,6 @@
 """The text of a paragraph of a Word file: runs, fields, links, equations, notes and controls."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from xml.etree.ElementTree import Element
@@ -9,7 +8,6 @@ from xml.etree.ElementTree import Element
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.docx_blocks import PAGE_START
 from mcp_tools_proxy.documents.importers.docx_equations import EquationWriter
-from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.docx_package import PartReference
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
@@ -76,9 +74,7 @@ _PRIVATE_USE = re.compile("[\uf000-\uf0ff]")
 class WordState:
     """What the paragraphs of a file share: styles, counters, and where pages start."""
 
-    def __init__(
-        self, styles: Styles, note_formats: Mapping[str, str], *, with_link_targets: bool
-    ) -> None:
+    def __init__(self, styles: Styles, *, with_link_targets: bool) -> None:
         self.styles = styles
         self.with_link_targets = with_link_targets
         self.equations = EquationWriter()
@@ -86,20 +82,13 @@ class WordState:
         self.lost_pictures = 0
         self.has_word_pages = False
         self.has_picture_behind = False
-        self._note_formats = note_formats
-        self._note_counts: Counter[str] = Counter()
         self._notes: dict[tuple[str, str], str] = {}
         self._page_starts = 0
         self._is_after_break = False
 
     def note_label(self, kind: str, note_id: str) -> str:
-        """Return the number of a note, counted in the order of the references."""
-        key = (kind, note_id)
-        if key not in self._notes:
-            self._note_counts[kind] += 1
-            number_format = self._note_formats.get(kind, "decimal")
-            self._notes[key] = format_number(self._note_counts[kind], number_format)
-        return self._notes[key]
+        """Return the number of a footnote or endnote, counted in the order of the references."""
+        return self._notes.setdefault((kind, note_id), str(len(self._notes) + 1))
 
     def break_page(self) -> None:
         """Start a page that the author wanted."""
