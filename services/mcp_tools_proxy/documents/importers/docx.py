@@ -431,9 +431,7 @@ class WordStory:
         rows = []
         for row in _children(element, "w_tr"):
             about = row.find("w_trPr")
-            if is_set(about, "w_hidden"):
-                self._file.state.count_hidden(row)
-            elif about is None or about.find("w_del") is None:
+            if about is None or about.find("w_del") is None:
                 rows.append(self._row(row, about, background))
         blocks, page_starts = table_blocks(rows)
         yield from blocks
