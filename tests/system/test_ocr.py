@@ -3,10 +3,13 @@
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from pypdfium2 import PdfDocument
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.import_process import Importer
@@ -78,6 +81,17 @@ async def test_a_table_keeps_its_empty_cells(tmp_path: Path, border: Literal[0, 
         "| West | 5 |  | 7 |",
         "| Total | 37 | 15 | 37 |",
     ]
+
+
+async def test_each_frame_of_a_picture_is_a_page(tmp_path: Path) -> None:
+    with closing(PdfDocument(scan_of(RULES, LEAVE))) as pdf:
+        first, second = (page.render(scale=2).to_pil() for page in pdf)
+    file = BytesIO()
+    first.save(file, "TIFF", save_all=True, append_images=[second])
+    document = await imported(file.getvalue(), tmp_path)
+    assert RULES[0] in document.pages[0]
+    assert document.pages[1].strip() == LEAVE[0]
+    assert min(confidence or 0 for confidence in document.ocr) > 80
 
 
 async def test_several_languages_are_read_together(tmp_path: Path) -> None:
