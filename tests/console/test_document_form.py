@@ -76,7 +76,7 @@ async def test_an_error_is_shown_with_the_form_and_nothing_is_added(
     for file_name, fields, message in [
         (None, {}, "Choose a file."),
         ("", {}, "Choose a file."),
-        ("table.xlsx", {}, "Use one of: .pdf, .md"),
+        ("table.exe", {}, "Use one of: .pdf, .md"),
         ("note.md", {"tenant_id": ""}, "Enter a tenant."),
         ("note.md", {"readers": "some"}, "Enter users or roles"),
         ("note.md", {"language": "no language"}, "language: "),

@@ -36,6 +36,7 @@ from mcp_tools_proxy.domain.document import ImportWarning
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.http.api.document_models import ChangedFacts, DocumentContent, DocumentsAnswer
+from mcp_tools_proxy.http.api.document_upload import SUFFIXES
 from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50
@@ -48,17 +49,10 @@ CHANGED = (
 
 TYPES: Mapping[str, str] = {
     **dict.fromkeys(KINDS, "application/octet-stream"),
-    ".md": "text/markdown",
+    **{suffix: kind for kind, suffix in SUFFIXES.items()},
     ".markdown": "text/markdown",
-    ".txt": "text/plain",
     ".text": "text/plain",
-    ".html": "text/html",
     ".htm": "text/html",
-    ".csv": "text/csv",
-    ".tsv": "text/tab-separated-values",
-    ".xls": "application/vnd.ms-excel",
-    ".eml": "message/rfc822",
-    ".jsonl": "application/x-ndjson",
     ".json": "application/json",
 }
 """Media types by file suffix; those sent by browsers differ or are missing."""

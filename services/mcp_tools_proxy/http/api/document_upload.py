@@ -57,7 +57,7 @@ PLACE_RETRY_S = 1.0
 _ANY = "application/octet-stream"
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
-_SUFFIXES = {
+SUFFIXES = {
     "application/pdf": ".pdf",
     "text/markdown": ".md",
     "text/plain": ".txt",
@@ -77,6 +77,8 @@ _SUFFIXES = {
     f"{_OPEN_DOCUMENT}.spreadsheet": ".ods",
     **{f"image/{kind}": f".{kind}" for kind in ("png", "jpeg", "tiff", "webp", "gif", "bmp")},
 }
+"""The suffixes of media types."""
+
 _OTHER_SUFFIXES = {
     **dict.fromkeys(("text/x-markdown", "text/x-web-markdown"), ".md"),
     "application/xhtml+xml": ".html",
@@ -105,7 +107,7 @@ _OTHER_SUFFIXES = {
 
 FILES: Mapping[str, str] = {
     JSON: "The document in the format of document files (DocumentContent).",
-    _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. The content decides what "
+    _ANY: f"A file, preferably with its own type: {', '.join(SUFFIXES)}. The content decides what "
     "a file is; the type decides only among kinds of text. With this type, a text is JSON, JSON "
     "Lines or plain text.",
 }
@@ -122,8 +124,8 @@ class SentType(NamedTuple):
 def media_type(headers: Headers) -> SentType:
     """Return the type of the body. Raises UnsupportedFormat."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (JSON, *_SUFFIXES, *_OTHER_SUFFIXES):
-        known = ", ".join((JSON, *_SUFFIXES, _ANY))
+    if kind not in (JSON, *SUFFIXES, *_OTHER_SUFFIXES):
+        known = ", ".join((JSON, *SUFFIXES, _ANY))
         raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
     return SentType(kind, _charset(headers, kind))
 
@@ -292,7 +294,7 @@ class Uploads:
             with_link_targets=self._with_link_targets,
             with_notes=self._with_notes,
         )
-        suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[sent_type.kind]
+        suffix = {**SUFFIXES, **_OTHER_SUFFIXES}[sent_type.kind]
         async with AsyncExitStack() as stack:
 
             def importing() -> Awaitable[Imported]:
