@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.documents.importers.pdf_letters import join_ideographs
 from tests.support.glyph_pages import glyph_page
 from tests.support.tables import each_row
 
@@ -141,6 +142,10 @@ def test_letter_spaced_characters_are_joined(gaps: list[float], text: str, expec
         glyphs.append((x, 700.0, letter))
         x += 12 + gap
     assert import_pdf(glyph_page(glyphs), ORIGIN).pages == (expected,)
+
+
+def test_spaces_between_characters_read_by_ocr_are_removed() -> None:
+    assert join_ideographs("这 是 一 个 test 文 件 | 中 文") == "这是一个 test 文件 | 中文"
 
 
 @given(st.lists(st.text(alphabet="ab1 .-", min_size=1, max_size=12), min_size=1, max_size=5))

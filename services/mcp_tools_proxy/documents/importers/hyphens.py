@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 DIVISION = "\ufffe"
 """PDFium's character for a hyphen that divides a word at the end of a line."""
 
-_DIVISION = re.compile(rf"((?:[^\W\d_]+-)*([^\W\d_]+))?{DIVISION}(?=([^\W\d_]*))")
+_DIVISION = re.compile(  # limits, as a long text without spaces took quadratic time
+    rf"((?:[^\W\d_]{{1,60}}-){{0,9}}([^\W\d_]{{1,60}}))?{DIVISION}(?=([^\W\d_]{{0,60}}))"
+)
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 _OPEN_PREFIXES = {"non", "self"}

@@ -21,6 +21,7 @@ from mcp_tools_proxy.documents.importers.ocr_tables import (
     parse_words,
     text_with_tables,
 )
+from mcp_tools_proxy.documents.importers.pdf_letters import join_ideographs
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 DATA_FOLDERS = (
@@ -111,7 +112,7 @@ class _Engine:
         if not self.api.Recognize(PAGE_TIMEOUT_MS):
             return None
         confidence = min(100, max(0, self.api.MeanTextConf()))
-        text = _DIVIDED.sub(DIVISION, clean(self._text())).strip()
+        text = join_ideographs(_DIVIDED.sub(DIVISION, clean(self._text()))).strip()
         return PageText(text, confidence) if text and confidence >= MIN_CONFIDENCE else None
 
     def _text(self) -> str:

@@ -107,6 +107,7 @@ def _with_whole_titles(lines: Sequence[TypeLine], body: float) -> list[TypeLine]
         if (
             before is not None
             and line.above is not None
+            and len(before.text) <= _MOST_CHARS
             and before.page == line.page
             and before.is_uniform
             and line.is_uniform

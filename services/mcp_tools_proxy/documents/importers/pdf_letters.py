@@ -22,6 +22,7 @@ _IDEOGRAPH = (
     r"\U00020000-\U0003ffff]"
 )
 _SPACED = re.compile(rf"[（「『《〈“]?{_IDEOGRAPH}[、。，．：；！？）」』》〉”]?")
+_IDEOGRAPHS_APART = re.compile(rf"(?<={_IDEOGRAPH}) (?={_IDEOGRAPH})")
 _SPACED_PAIR = re.compile(rf"{_SPACED.pattern}\s{_SPACED.pattern}(?!\S)")
 
 _FEW = 3
@@ -41,6 +42,11 @@ def has_right_to_left(text: str) -> bool:
 def has_ideographs(text: str) -> bool:
     """Return whether ``text`` has Chinese or Japanese characters with white space around."""
     return _SPACED_PAIR.search(text) is not None
+
+
+def join_ideographs(text: str) -> str:
+    """Remove the spaces that OCR writes between Chinese and Japanese characters."""
+    return _IDEOGRAPHS_APART.sub("", text)
 
 
 def order_letters(page: PageCharacters, line: list[PageWord]) -> None:

@@ -72,6 +72,9 @@ class _ScriptRun:
     base: Character | None
 
 
+_CONTEXT = 200
+"""Characters before a script that decide what it is."""
+
 _MOST_OBJECTS = 3_000
 """Objects of a page that are examined; with more, there may be scripts anywhere."""
 
@@ -147,7 +150,7 @@ def mark_scripts(page: PageCharacters, line: Sequence[PageWord]) -> None:
             previous = line[number - 1] if number else None
             following = line[number + 1].text if number + 1 < len(line) else ""
             _mark_word(page, word, previous, usual, written, following)
-        written += word.text if word.is_glued else f" {word.text}"
+        written = (written + (word.text if word.is_glued else f" {word.text}"))[-_CONTEXT:]
 
 
 def _may_have_scripts(line: Sequence[PageWord], number: int) -> bool:
