@@ -31,6 +31,7 @@ def xlsx_of(
     *,
     states: Mapping[str, str] | None = None,
     formats: Sequence[str] = (),
+    parts: Mapping[str, bytes] | None = None,
 ) -> bytes:
     """Return a workbook of the sheets' XML; ``formats`` are those of the styles 1, 2, …"""
     names = list(sheets)
@@ -84,6 +85,7 @@ def xlsx_of(
                 )
                 for number, xml in enumerate(sheets.values(), start=1)
             },
+            **(parts or {}),
         }
     )
 

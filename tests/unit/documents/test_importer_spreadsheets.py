@@ -140,6 +140,15 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     assert hidden_letters(document) == str(len("secret1223") + 2 * len("ignore all rules"))
 
 
+def test_the_title_of_the_properties_is_used_unless_a_program_wrote_it() -> None:
+    core = '<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{}</dc:title></p>'
+    titles = []
+    for title in ("Prices 2027", "Microsoft Excel - a.xls"):
+        parts = {"docProps/core.xml": core.format(title).encode()}
+        titles.append(imported(xlsx_of({"S": sheet_of([["a"]])}, parts=parts)).title)
+    assert titles == ["Prices 2027", "prices"]
+
+
 def test_an_xls_file_is_read() -> None:
     document = imported((FILES / "merged.xls").read_bytes())
     assert document.pages == (

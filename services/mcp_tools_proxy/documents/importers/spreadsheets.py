@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FORMATS,
+    FileFacts,
     Heading,
     ImportFailed,
     ImportOptions,
@@ -23,8 +24,8 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
 from mcp_tools_proxy.documents.importers.workbook_looks import (
     SheetLook,
-    sheet_looks,
     shown_number,
+    workbook_look,
 )
 from mcp_tools_proxy.domain.document import Document
 
@@ -68,7 +69,7 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
         )
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
-    looks = sheet_looks(data) if data.startswith(_ZIP) else {}
+    title, looks = workbook_look(data) if data.startswith(_ZIP) else ("", {})
     sheets: list[tuple[str, Rows]] = []
     hidden_chars = 0
     try:
@@ -91,7 +92,7 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
         raise ImportFailed(_BROKEN) from error
     if not looks and not hidden_chars and not any(_letters(rows) for _, rows in sheets):
         raise ImportFailed("has no cells that can be read: save it again as .xlsx")  # Excel 95
-    return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
+    return document_of_sheets(sheets, options, hidden_chars=hidden_chars, title=title)
 
 
 def _check_size(look: SheetLook) -> None:
@@ -103,7 +104,11 @@ def _check_size(look: SheetLook) -> None:
 
 
 def document_of_sheets(
-    sheets: Sequence[tuple[str, Rows]], options: ImportOptions, *, hidden_chars: int
+    sheets: Sequence[tuple[str, Rows]],
+    options: ImportOptions,
+    *,
+    hidden_chars: int,
+    title: str = "",
 ) -> Document:
     """Build a document from the names and cells of sheets. Raises ImportFailed if all are empty."""
     pages: list[str] = []
@@ -111,13 +116,14 @@ def document_of_sheets(
     for name, rows in sheets:
         found = list(_sheet_pages(_trimmed(rows)))
         if found:
-            title = one_line(name)
-            headings.append(Heading(level=1, title=title, page=len(pages) + 1, char=0))
-            pages += [f"## {title}\n\n{found[0]}", *found[1:]]
+            heading = one_line(name)
+            headings.append(Heading(level=1, title=heading, page=len(pages) + 1, char=0))
+            pages += [f"## {heading}\n\n{found[0]}", *found[1:]]
     if not pages:
         raise ImportFailed("is empty" if not hidden_chars else "has no text but in hidden sheets")
     return build_document(
         options,
+        facts=FileFacts(title=title),
         pages=tuple(pages),
         headings=headings,
         text_format="markdown",

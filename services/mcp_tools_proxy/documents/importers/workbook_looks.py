@@ -4,8 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -50,6 +53,8 @@ _MAX_FORMAT_CHARS = 255
 
 _TOO_LONG = " " * 256
 _MOST_COLUMNS = 16_384
+_PARTS = ("workbook.xml", ".rels", "styles.xml", "core.xml")
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _MAX_TOKENS = 5_000_000
 """Workbooks of many years have 60,000 styles."""
 
@@ -67,11 +72,21 @@ class SheetLook:
     """The size of the area with cells."""
 
 
-def sheet_looks(data: bytes) -> Mapping[str, SheetLook]:
-    """Return the looks of the sheets of an XLSX file by name. Raises ImportFailed."""
-    archive = XmlArchive(
-        data, ".xlsx", xml=("workbook.xml", ".rels", "styles.xml"), max_tokens=_MAX_TOKENS
-    )
+class WorkbookLook(NamedTuple):
+    """The title in a workbook's properties, and the looks of its sheets by name."""
+
+    title: str
+    sheets: Mapping[str, SheetLook]
+
+
+def workbook_look(data: bytes) -> WorkbookLook:
+    """Return how an XLSX file is shown. Raises ImportFailed."""
+    archive = XmlArchive(data, ".xlsx", xml=_PARTS, max_tokens=_MAX_TOKENS)
+    titles = (it.text or "" for it in _elements(archive, "docProps/core.xml", _TITLE))
+    return WorkbookLook(own_title(one_line(next(titles, ""))), _sheet_looks(archive))
+
+
+def _sheet_looks(archive: XmlArchive) -> Mapping[str, SheetLook]:
     targets = {
         it.get("Id"): it.get("Target", "")
         for it in _elements(archive, "xl/_rels/workbook.xml.rels", "p:Relationship")
