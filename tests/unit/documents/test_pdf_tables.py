@@ -66,6 +66,17 @@ def test_a_table_without_column_names_has_an_empty_header() -> None:
     ]
 
 
+def test_names_of_narrow_columns_are_a_header() -> None:
+    rows = [["Region", "Q1", "Q2", "Q3"], ["North", "1", "", "3"], ["South", "", "2", ""]]
+    assert text_of(aligned([*rows, ["West", "5", "6", "7"]], [20, 34, 41, 48])).splitlines() == [
+        "| Region | Q1 | Q2 | Q3 |",
+        "| --- | --- | --- | --- |",
+        "| North | 1 |  | 3 |",
+        "| South |  | 2 |  |",
+        "| West | 5 | 6 | 7 |",
+    ]
+
+
 def test_merged_cells_and_lines_of_a_ruled_table_are_in_their_columns() -> None:
     pdf = new_page()
     with pdf.table(col_widths=(40, 30, 30), width=100, first_row_as_headings=False) as table:

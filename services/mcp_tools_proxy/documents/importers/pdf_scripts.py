@@ -197,7 +197,8 @@ def _mark_word(
         if not text and number == 0 and is_attached and piece[:1] in {"^", "_"}:
             glued = True
         text += piece
-    word.text, word.is_glued = text.strip(), glued
+    word.text, word.is_glued = text.strip(), glued and not text.startswith(" ")
+    word.is_beside = word.is_beside or (glued and not word.is_glued)
 
 
 def _base_of(

@@ -408,23 +408,51 @@ def _aligned_table(
     bounds = _column_bounds(rows[start:end])
     if len(bounds) < 2:
         return None
-    while start > first and _is_header(rows[start - 1], rows[start], bounds):
-        start -= 1
+    pitch = rows[start].y - rows[start + 1].y
+    head: list[_AlignedRow] = []
+    while start - len(head) > first:
+        above, below = rows[start - len(head) - 1], (head or rows[start:])[0]
+        row = _header_row(above, above.y - below.y, pitch, bounds)
+        if row is None:
+            break
+        head.insert(0, row)
+    block = [*head, *rows[start:end]]
     while True:
-        table = _table_of(rows[start:end], bounds, order)
-        if table is not None or start + 1 >= end - _LEAST_ROWS or not _spans(rows[start], bounds):
+        table = _table_of(block, bounds, order)
+        if table is not None or len(block) <= _LEAST_ROWS + 1 or not _spans(block[0], bounds):
             return table
-        start += 1
+        block = block[1:]
 
 
-def _is_header(row: _AlignedRow, below: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
-    """Return whether a row above the columns has headings of several of them."""
-    return (
-        len(row.parts) > 1
-        and row.y - below.y <= 2 * row.size
-        and row.parts[0][0].left >= bounds[0][0] - row.size
-        and row.parts[-1][-1].right <= bounds[-1][1] + row.size
-    )
+def _header_row(
+    row: _AlignedRow, distance: float, pitch: float, bounds: Sequence[tuple[float, float]]
+) -> _AlignedRow | None:
+    """Return a row above the columns if it has headings of several of them, with its parts."""
+    words = [word for part in row.parts for word in part]
+    is_near = distance <= max(2 * row.size, _HEADER_PITCH * pitch)
+    if (
+        not is_near
+        or words[0].left < bounds[0][0] - row.size
+        or words[-1].right > bounds[-1][1] + row.size
+    ):
+        return None
+    if len(row.parts) > 1:
+        return row if distance <= 2 * row.size else None
+    # the names of narrow columns are so close that they look like one text
+    columns = [_columns_at([word], bounds) for word in words]
+    names = [column[0] for column in columns]
+    if any(len(column) > 1 for column in columns) or names != sorted(names):
+        return None
+    if len(set(names)) < max(2, len(bounds) - 1):
+        return None
+    parts = [
+        [word for word, name in zip(words, names, strict=True) if name == column]
+        for column in sorted(set(names))
+    ]
+    return _AlignedRow(row.y, row.size, parts, _gaps(parts))
+
+
+_HEADER_PITCH = 1.3
 
 
 def _spans(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
