@@ -191,6 +191,11 @@ def test_a_file_without_drawn_pages_has_pages_of_8_kb() -> None:
     assert max(len(page.encode()) for page in document.pages) <= PAGE_BYTES
 
 
+def test_a_long_paragraph_is_cut_between_words() -> None:
+    pages = imported(paragraph_xml("Twenty days. " * 2_000)).pages
+    assert {page[-1] for page in pages[:-1]} == {" "}
+
+
 def test_a_word_over_two_pages_is_on_the_first() -> None:
     document = imported(paragraph_xml("The termi", DRAWN, "nation clause.", DRAWN, " End."))
     assert document.pages == ("The termination ", "clause.", " End.")

@@ -159,7 +159,7 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
     """Cut ``text`` into pages of at most PAGE_BYTES; joined, they are ``text`` again.
 
     A page ends at the last of ``edges`` (ascending offsets) that fits, otherwise after a line,
-    otherwise between two characters.
+    a word or a character.
     """
     pages: list[str] = []
     start = 0
@@ -170,8 +170,8 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
             edge = bisect_right(edges, limit)
             if edge and edges[edge - 1] > start:
                 limit = edges[edge - 1]
-            elif "\n" in page:
-                limit = start + page.rindex("\n") + 1
+            elif mark := next((mark for mark in "\n " if mark in page), ""):
+                limit = start + page.rindex(mark) + 1
         pages.append(text[start:limit])
         start = limit
     return tuple(pages)
