@@ -280,6 +280,7 @@ def test_hidden_text_is_left_out_and_counted(properties: str) -> None:
     [
         '<w:vanish w:val="0"/>',
         WHITE + FILL,
+        WHITE + '<w:shd w:val="solid" w:color="auto" w:fill="auto"/>',
         WHITE + '<w:highlight w:val="black"/>',
         '<w:color w:val="auto"/>',
         '<w:sz w:val="12"/>',

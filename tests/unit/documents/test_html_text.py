@@ -199,8 +199,8 @@ def test_blocks_are_written_as_markdown(html: str, text: str) -> None:
     [
         ("<label>Name <input value=Ann></label>", "Name Ann"),
         ("<input type=checkbox checked> Yes <input type=radio> No", "[x] Yes [ ] No"),
-        ("<select><option>a<option selected>b</select>", "b"),
-        ("<select><option>a<option>b</select>", "a"),
+        ("<select><option>a<option selected>b</select>", "a, [x] b"),
+        ("<select><optgroup label=g><option>a<option>b</select>", "a, b"),
         ("<textarea>two\nlines</textarea>", "two lines"),
         ("<input type=hidden value=x><input type=password value=x>text", "text"),
         ("a<button>b</button>c", "a b c"),

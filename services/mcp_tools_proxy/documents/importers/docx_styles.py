@@ -25,6 +25,7 @@ _SAME_COLOR = 24
 """Difference of red, green or blue up to which text has the colour of its background."""
 
 _WHITE = "FFFFFF"
+_BLACK = "000000"
 
 _HIGHLIGHTS = {
     "black": "000000",
@@ -213,6 +214,8 @@ def background_of(shading: Element) -> str | None:
         return ""
     if len(color) == 6:
         return color.upper()
+    if pattern == "solid":  # the automatic colour of a pattern is black
+        return "" if shading.get("w_themeColor") else _BLACK
     return "" if shading.get("w_themeFill") else None
 
 

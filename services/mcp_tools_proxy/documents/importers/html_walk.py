@@ -544,13 +544,10 @@ class PageWalk:
         elif kind in _TEXT_INPUTS or kind in _BUTTONS or kind not in {"hidden", "password", "file"}:
             self._add(f" {value} ")
 
-    def _open_select(self, node: "LexborNode", attributes: Mapping[str, str | None]) -> None:
-        options = node.css("option")
-        chosen = [option for option in options if "selected" in option.attributes]
-        if not chosen and "multiple" not in attributes:
-            chosen = options[:1]
-        names = (one_line(option.text()) for option in chosen)
-        self._add(f" {', '.join(name for name in names if name)} ")
+    def _open_select(self, node: "LexborNode", _: Mapping[str, str | None]) -> None:
+        options = [(one_line(it.text()), "selected" in it.attributes) for it in node.css("option")]
+        names = [f"[x] {name}" if chosen else name for name, chosen in options if name]
+        self._add(f" {', '.join(names)} ")
 
     def _open_drawing(self, node: "LexborNode", _: Mapping[str, str | None]) -> None:
         for text in node.css("text"):
