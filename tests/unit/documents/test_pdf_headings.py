@@ -44,6 +44,11 @@ def test_numbered_titles_are_sections() -> None:
     assert (purpose.page_start, purpose.page_end) == (1, 2)
 
 
+def test_numbered_titles_with_equal_words_are_sections() -> None:
+    titles = ["1 Purpose", "1.1 Details", "2 Rules", "2.1 Details", "3 Contact", "3.1 Details"]
+    assert titles_of(book_of(titles)) == titles
+
+
 def test_titles_of_one_style_are_sections() -> None:
     titles = ["Purpose", "Scope of the rules", "Leave", "Travel", "Contact", "Changes"]
     assert titles_of(book_of(titles)) == titles

@@ -144,6 +144,12 @@ def test_letter_spaced_characters_are_joined(gaps: list[float], text: str, expec
     assert import_pdf(glyph_page(glyphs), ORIGIN).pages == (expected,)
 
 
+def test_mathematical_letters_do_not_prevent_corrections() -> None:
+    spaced = [(50.0 + 22 * number, 700.0, letter) for number, letter in enumerate("中文合同书")]
+    data = glyph_page([(50.0, 760.0, "𝑎"), *spaced])
+    assert import_pdf(data, ORIGIN).pages == ("𝑎\n中文合同书",)
+
+
 def test_spaces_between_characters_read_by_ocr_are_removed() -> None:
     assert join_ideographs("这 是 一 个 test 文 件 | 中 文") == "这是一个 test 文件 | 中文"
 

@@ -65,6 +65,7 @@ _NUMBER = re.compile(
     r"(?:(?i:chapter|section|part|appendix|article|kapitel|abschnitt|chapitre|cap[ií]tulo|capitolo)\s+)?"
     r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[A-Z](?=[.\s]))(?P<mark>[.:)]?)\s+(?P<title>\S.*)"
 )
+_SECTION_NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,3})+(?=[.\s])")
 _END = re.compile(r"[.,;:!?]$|[-\ufffe]$")
 _ENTRY = re.compile(r"(?:\.\s?){3,}|\s\d+$")
 _WORD = re.compile(r"[^\W\d_]{2}")
@@ -223,7 +224,9 @@ def _style(line: TypeLine) -> _Style:
 
 
 def _key(text: str) -> str:
-    return re.sub(r"[\W\d]+", " ", text).strip().lower()
+    """Return a text without digits, such as those of page numbers, but with its section number."""
+    number = _SECTION_NUMBER.match(text)
+    return (number[0] if number else "") + re.sub(r"[\W\d]+", " ", text).strip().lower()
 
 
 def _running_titles(lines: Sequence[TypeLine]) -> set[object]:

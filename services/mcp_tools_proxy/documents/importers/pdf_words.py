@@ -79,7 +79,10 @@ class PageCharacters:
             if len(indexes) == len(self.text):
                 break
             code = raw.FPDFText_GetUnicode(self._page, index)
-            if code == _HYPHEN_CODE or chr(code) == self.text[len(indexes)]:
+            expected = self.text[len(indexes)]
+            if expected > "\uffff":  # PDFium counts two: mathematical letters, emoji
+                expected = chr(0xD7C0 + (ord(expected) >> 10))
+            if code == _HYPHEN_CODE or chr(code) == expected:
                 indexes.append(index)
         return indexes
 
