@@ -33,6 +33,22 @@ def test_headings_by_outline_level_are_sections_and_the_title_is_read() -> None:
     assert [it.title for it in document.sections.values()] == ["Start", "Costs"]
 
 
+def test_headings_by_style_are_sections() -> None:
+    document = imported(
+        r"{\stylesheet{\s1\b Heading 1;}{\s2\outlinelevel1 Clause;}}"
+        r"\pard\plain\s1 Start\par\pard\plain\s0 Text\par\pard\plain\s2 Costs\par"
+    )
+    assert document.pages == ("# Start\n\nText\n\n## Costs",)
+
+
+def test_a_wide_cell_of_a_table_is_repeated() -> None:
+    head = r"\trowd\cellx1000\cellx2000\cellx3000\pard\intbl A\cell B\cell C\cell\row"
+    wide = r"\trowd\cellx2002\cellx2998\pard\intbl both\cell one\cell\row"
+    assert imported(head + wide).pages == (
+        "| A | B | C |\n| --- | --- | --- |\n| both | both | one |",
+    )
+
+
 @each_row(
     ("body", "shown"),
     [
@@ -47,6 +63,7 @@ def test_headings_by_outline_level_are_sections_and_the_title_is_read() -> None:
         (r"{\listtext\f3\'b7\tab}item", "- item"),
         (r"{\pict\pngblip 89504e47}{\object{\objdata 00}}{\pict\bin3 }}}}text", "text"),
         (r"old{\deleted gone} new", "old new"),
+        (r"old{\revised\revdttm-2074015744 new}", "oldnew"),
     ],
 )
 def test_the_text_is_what_a_reader_sees(body: str, shown: str) -> None:

@@ -6,6 +6,7 @@ from tests.support.tables import each_row
     "title",
     [
         "untitled",
+        "Word Document",
         "(untitled)",
         "Untitled-1",
         "Untitled Document",

@@ -4,7 +4,8 @@ Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidd
 """
 
 import re
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import ClassVar, NamedTuple
 
@@ -20,7 +21,7 @@ from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 
 _TOKEN = re.compile(
-    r"\\([a-zA-Z]{1,32})(-?\d{1,9})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
+    r"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
     re.DOTALL,
 )
 _CHARSETS = {
@@ -87,6 +88,8 @@ _SKIPPED = frozenset(
         *("pntxtb", "mmathPr", "do", "falt", "panose", "wgrffmtfilter", "docvar"),
     }
 )
+_STYLE_SHEET = "skipped stylesheet"
+_HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
 _STARRED = frozenset({"shpinst", "shptxt", "annotation", "footnote", "nesttableprops"})
 """Optional groups whose text is read."""
 
@@ -101,6 +104,36 @@ class _State(NamedTuple):
     script: str = ""
     colour: int = 0
     background: int = 0
+
+
+class _Cell(NamedTuple):
+    text: str
+    merge: str
+    right: int
+    """Distance of the right edge from the margin, in twips."""
+
+
+_MOST_COLUMNS = 64
+_SAME_EDGE = 30
+
+
+def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[str]]:
+    """Repeat the text of merged cells; programs write a wide one as one cell with a far edge."""
+    widest = max(rows, key=len, default=())
+    edges = [cell.right for cell in widest[:_MOST_COLUMNS]]
+    before: list[str] = []
+    for row in rows:
+        texts: list[str] = []
+        for cell in row:
+            text = cell.text
+            if cell.merge == "left" and texts:
+                text = texts[-1]
+            elif cell.merge == "above" and len(texts) < len(before):
+                text = before[len(texts)]
+            columns = bisect_right(edges, cell.right + _SAME_EDGE) - len(texts)
+            texts += [text] * (1 if len(row) == len(widest) else max(1, columns))
+        before = texts
+        yield texts
 
 
 class RtfReader:
@@ -128,14 +161,16 @@ class RtfReader:
         """Whether the file is HTML in groups of RTF, as Outlook writes it."""
         self._line: list[str] = []
         self._level = 0
+        self._style_number = 0
+        self._style_levels: dict[int, int] = {}
         self._blocks: list[str] = []
         self._notes: list[str] = []
         self._margins: dict[str, None] = {}
         self._is_in_table = False
         self._cells: list[str] = []
-        self._merges: list[str] = []
+        self._definitions: list[tuple[str, int]] = []
         self._merge = ""
-        self._rows: list[list[str]] = []
+        self._rows: list[list[_Cell]] = []
 
     def html(self) -> str:
         """Return the text as HTML; headers, footers and notes are marked."""
@@ -241,32 +276,36 @@ class RtfReader:
         self._level = 0
         self._is_in_table = False
 
+    def _set_style(self, number: int) -> None:
+        if self._state.target == _STYLE_SHEET:
+            self._style_number = number
+        else:
+            self._level = self._style_levels.get(number, self._level)
+
     def _set_level(self, number: int) -> None:
-        self._level = number + 1 if 0 <= number < 6 else 0
+        level = number + 1 if 0 <= number < 6 else 0
+        if self._state.target == _STYLE_SHEET:
+            self._style_levels[self._style_number] = level
+        else:
+            self._level = level
 
     def _end_cell(self, _: int) -> None:
         self._cells.append("".join(self._line).removesuffix("<br>"))
         self._line = []
 
     def _end_row(self, _: int) -> None:
-        row: list[str] = []
-        for number, text in enumerate(self._cells):
-            merge = self._merges[number] if number < len(self._merges) else ""
-            if merge == "left" and row:
-                row.append(row[-1])
-            elif merge == "above" and self._rows and number < len(self._rows[-1]):
-                row.append(self._rows[-1][number])
-            else:
-                row.append(text)
+        missing = [("", 0)] * (len(self._cells) - len(self._definitions))
+        definitions = [*self._definitions, *missing]
+        row = [_Cell(text, *it) for text, it in zip(self._cells, definitions, strict=False)]
         if row:
             self._rows.append(row)
         self._cells = []
 
     def _start_row(self, _: int) -> None:
-        self._merges, self._merge = [], ""
+        self._definitions, self._merge = [], ""
 
-    def _end_definition(self, _: int) -> None:
-        self._merges.append(self._merge)
+    def _end_definition(self, right: int) -> None:
+        self._definitions.append((self._merge, right))
         self._merge = ""
 
     def _set_colour_part(self, part: int, number: int) -> None:
@@ -302,6 +341,7 @@ class RtfReader:
         "fromhtml": lambda self, number: setattr(self, "_is_encapsulated", bool(number)),
         "pard": _reset_paragraph,
         "intbl": lambda self, _: setattr(self, "_is_in_table", True),
+        "s": _set_style,
         "outlinelevel": _set_level,
         "cell": _end_cell,
         "row": _end_row,
@@ -376,6 +416,8 @@ class RtfReader:
             for _ in range(text.count(";")):
                 self._colours.append("#{:02x}{:02x}{:02x}".format(*self._colour))
                 self._colour = [0, 0, 0]
+        elif state.target == _STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
+            self._style_levels[self._style_number] = int(name[1])
         elif state.target == "htmltag":
             self._line.append(text)
         elif state.target == "text":
@@ -416,7 +458,7 @@ class RtfReader:
 
     def _end_table(self) -> None:
         rows, self._rows = self._rows, []
-        for number, row in enumerate(rows):
+        for number, row in enumerate(_with_merged_cells(rows)):
             tag = "td" if number else "th"
             cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
             start = "" if number else "<table>"

@@ -22,7 +22,7 @@ _DEFAULTS = re.compile(
         |zonder[ ]titel|naamloos|utan[ ]titel|uten[ ]navn|без[ ]названия|без[ ]имени|无标题|無題
         |无题|無標題|제목[ ]없음|başlıksız)
         (?:[ -]?(?:document|dokument|presentation|spreadsheet|diagram|notebook))?[ _-]?\d*\)?
-    | (?:new[ ]|neues[ ]|nouveau[ ])?(?:microsoft[ ]word[ ])?
+    | (?:new[ ]|neues[ ]|nouveau[ ])?(?:(?:microsoft[ ])?word[ ])?
         (?:document[oes]?|dokument|doc|presentation|präsentation|présentation|presentación|book
         |mappe|classeur|libro|sheet|tabelle|feuil|drawing|zeichnung|layout|page|seite|slide|folie
         |diapositiva|diapositive|slayt|publication|文档|文書|документ|презентация|книга|лист)
