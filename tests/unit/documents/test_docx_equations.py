@@ -63,7 +63,7 @@ def test_an_unknown_structure_leaves_its_letters_and_a_warning() -> None:
     )
     assert document.pages == ("$a$ and $b$",)
     assert [(it.code, it.message) for it in document.warnings] == [
-        ("lost_equation", "1 equation could not be converted completely.")
+        ("lost_equation", "1 equation could not be converted completely")
     ]
 
 

@@ -271,7 +271,7 @@ def test_hidden_text_is_left_out_and_counted(properties: str) -> None:
     document = imported(paragraph_xml("Seen.", run_xml("secret", properties)), styles=STYLES)
     assert document.pages == ("Seen.",)
     assert [(it.code, it.message) for it in document.warnings] == [
-        ("hidden_text", "6 letters of hidden text were left out.")
+        ("hidden_text", "6 letters of hidden text were left out")
     ]
 
 
@@ -311,7 +311,7 @@ def test_hidden_text_in_a_box_off_the_page_and_in_small_styles_is_left_out() -> 
     small = paragraph_xml("tiny", properties='<w:pStyle w:val="Smaller"/>')
     document = imported(paragraph_xml("Seen.", f"<w:r>{drawing}</w:r>") + small, styles=STYLES)
     assert document.pages == ("Seen.",)
-    assert document.warnings[0].message == "9 letters of hidden text were left out."
+    assert document.warnings[0].message == "9 letters of hidden text were left out"
 
 
 def test_capitals_by_format_are_capitals() -> None:

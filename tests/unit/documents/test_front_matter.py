@@ -152,6 +152,7 @@ def test_other_forms_are_read_and_removed(front: str) -> None:
     "text",
     [
         "---\n\n- one\n\n---\n\ntext\n",
+        "---\n\nA rule: above and below\n\n---\n\ntext\n",
         "---\nA rule above, a heading below\n---\n",
         "---\ntitle: no end\n",
         '{"a": 1}\ntext\n',

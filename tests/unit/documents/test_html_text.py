@@ -59,6 +59,7 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ("the 1<sup>st</sup>, 2<sup>e</sup>, n<sup>o</sup> 5", "the 1st, 2e, no 5"),
         ("M<sup>me</sup> Roy, Acme<sup>TM</sup>", "Mme Roy, AcmeTM"),
         ("a rule<sup>1</sup> here", "a rule [1] here"),
+        ("a day<sup>1</sup>, 5 kg m<sup>1</sup>", "a day [1], 5 kg m^1"),
         ('as shown<sup><a href="#n12">12</a></sup>.', "as shown [12]."),
         ('so<a href="#fn1" id="fnref1"><sup>1</sup></a>', "so [1]"),
         ('so<sup class="reference"><a href="#cite">[3]</a></sup>', "so [3]"),

@@ -65,6 +65,11 @@ def test_each_line_of_json_lines_is_a_record() -> None:
     assert document.pages == ("| a |\n| --- |\n| 1 |\n| 2 |\n\n",)
 
 
+def test_json_lines_in_a_file_named_json_are_records() -> None:
+    lines = b'{"a": 1}\n{"a": 2}\n'
+    assert import_json(lines, ORIGIN).pages == import_json_lines(lines, ORIGIN).pages
+
+
 def test_numbers_stay_as_they_are_written() -> None:
     assert import_json(b'{"n": 1.50, "big": 12345678901234567890}', ORIGIN).pages == (
         "n: 1.50\nbig: 12345678901234567890\n",

@@ -208,13 +208,26 @@ def test_a_wrong_byte_in_utf_8_costs_only_itself() -> None:
 
 
 def test_a_doubtful_guess_is_a_warning() -> None:
-    (warning,) = decoded(b"caf\x82 \xe9").warnings
+    (warning,) = decoded("Имя;Город".encode("windows-1251")).warnings
     assert warning.code == "guessed_encoding"
 
 
 def test_the_euro_sign_of_latin_9_is_read() -> None:
     text = "Die Gebühr für die Übergröße beträgt künftig fünf €."
     assert decoded(text.encode("iso-8859-15")).text == text
+
+
+@each_row(
+    ("encoding", "text"),
+    [
+        ("windows-1250", "Opłata za każdy dzień zwłoki. Otwarte od poniedziałku do piątku."),
+        ("windows-1250", "Spotkanie w piątek o dziesiątej. Proszę się nie spóźnić."),
+        ("iso-8859-2", "Spotkanie w piątek o dziesiątej. Proszę się nie spóźnić."),
+        ("iso-8859-15", "Merci d'être à l'heure, le cœur et les œuvres, près de la forêt."),
+    ],
+)
+def test_letters_tell_similar_encodings_apart(encoding: str, text: str) -> None:
+    assert decoded(text.encode(encoding)).text == text
 
 
 def test_a_large_ascii_text_with_one_letter_is_read() -> None:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     WarningCode,
     build_document,
+    hidden_text,
     one_line,
     warning,
 )
@@ -203,11 +204,11 @@ class _WordFile:
 
     def _warnings(self) -> Iterator[ImportWarning]:
         if chars := self.state.hidden_chars:
-            yield warning(WarningCode.HIDDEN_TEXT, f"{chars} letters of hidden text were left out.")
+            yield from hidden_text(chars)
         if lost := self.state.equations.unknown + self.state.lost_pictures:
             noun = "equation" if lost == 1 else "equations"
             yield warning(
-                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely."
+                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely"
             )
 
 

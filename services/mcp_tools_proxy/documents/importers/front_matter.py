@@ -50,7 +50,7 @@ def split_front_matter(text: str) -> tuple[FileFacts, str]:
         fields, end = _toml_fields(text[start : found.start()]), found.end()
     elif first.startswith("{"):
         fields, end = _json_fields(text)
-    if fields is None:
+    if fields is None or (text[start : start + 1] == "\n" and not _READ & set(fields)):
         return NO_FACTS, text
     return _facts({name.lower(): value for name, value in fields.items()}), text[end:]
 

@@ -1,6 +1,7 @@
 """Imports JSON and JSON Lines as ``key: value`` lines, and flat objects as tables."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -30,6 +31,8 @@ MAX_LINE_CHARS = 200
 
 _OWN_KEYS = {"tenant_id", "doc_id", "title", "pages"}
 _STEP = "  "
+_JSON_LINES = re.compile(r"\s*\{.*\}[^\S\n]*\n\s*\{")
+"""Two objects on two lines: JSON Lines in a file that is named .json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,10 @@ def import_json(data: bytes, options: ImportOptions) -> Document:
     Raises ImportFailed.
     """
     decoded = decode_text(data, options)
-    value = _parsed(clean(decoded.text))
+    text = clean(decoded.text)
+    if _JSON_LINES.match(text):
+        return import_json_lines(data, options)
+    value = _parsed(text)
     title = ""
     if isinstance(value, dict):
         if value.keys() >= _OWN_KEYS:

@@ -255,7 +255,8 @@ def _is_note(text: str, before: str, after: str) -> bool:
     if not text.isdigit() or after[:1].isalnum():
         return False
     if word := _WORD_BEFORE.search(before):
-        return len(word[0]) >= 4 and word[0].lower() not in LENGTHS
+        # no unit has the exponent 1
+        return len(word[0]) >= (2 if text == "1" else 4) and word[0].lower() not in LENGTHS
     return before[-1] in ".,;:!?\"”’»“'"
 
 

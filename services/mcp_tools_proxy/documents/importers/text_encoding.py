@@ -84,12 +84,20 @@ _BY_LANGUAGE = {
 }
 """Encodings of languages, the likeliest first."""
 
+_CENTRAL_LETTERS = (
+    *("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű"),
+    *("ăâîşţșț", "čćđšž", "äöüß"),
+)
+"""Letters that one language has; in a wrong encoding, a text mixes those of several."""
+
 _SAMPLE_BYTES = 100_000
 _CLOSE = 0.9
 """Part of the best confidence from which another reading of the file makes the best doubtful."""
 
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _C1 = re.compile(rb"[\x80-\x9f]")
+_LIGATURE = re.compile(r"(?<!\d)[¼½](?=[^\W\d_])")
+"""A fraction before a letter is Œ or œ in ISO 8859-15."""
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LATIN_BEFORE = 0x250
 
@@ -288,6 +296,8 @@ def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
         warnings = (warning(WarningCode.GUESSED_ENCODING, message),)
     if encoding == "cp1252" and "¤" in text and not _C1.search(data):
         text = text.replace("¤", "€")  # ISO 8859-15 has the euro sign there
+    if encoding == "cp1252" and _LIGATURE.search(text) and not _C1.search(data):
+        text = _LIGATURE.sub(lambda found: "Œ" if found[0] == "¼" else "œ", text)
     return DecodedText(text, warnings)
 
 
@@ -306,9 +316,10 @@ def _readings(data: bytes, language: str | None) -> Sequence[tuple[str, str, flo
         if (name := each["encoding"]) is None:
             continue
         encoding = find_encoding(name)
-        text = _strictly(data, encoding)
+        text = _without_controls(data, encoding)
         if text is not None and not _mixes_scripts(sample.decode(encoding, "ignore")):
             readings.append((encoding, text, each["confidence"]))
+    readings = _likeliest_central(readings)
     preferred = _BY_LANGUAGE.get((language or "").partition("-")[0].lower(), ())
     ranks = {encoding: rank for rank, encoding in enumerate(preferred)}
     in_language = [reading for reading in readings if reading[0] in ranks]
@@ -318,6 +329,26 @@ def _readings(data: bytes, language: str | None) -> Sequence[tuple[str, str, flo
         if (text := _strictly(data, encoding)) is not None:
             return [(encoding, text, 1.0 if preferred else 0.0), ("", "", 0.0)]
     return readings
+
+
+def _without_controls(data: bytes, encoding: str) -> str | None:
+    """Return the text, or None if it would have the control characters of ISO 8859."""
+    has_controls = encoding.startswith("iso8859") and _C1.search(data)
+    return None if has_controls else _strictly(data, encoding)
+
+
+def _likeliest_central(
+    readings: Sequence[tuple[str, str, float]],
+) -> list[tuple[str, str, float]]:
+    """Leave out Central European readings with fewer letters of one language than the best."""
+    letters = {name: _most_of_one_language(text) for name, text, _ in readings if name in _CENTRAL}
+    most = max(letters.values(), default=0)
+    return [reading for reading in readings if letters.get(reading[0], most) == most]
+
+
+def _most_of_one_language(text: str) -> int:
+    counts = Counter(c for c in text[:_SAMPLE_BYTES].lower() if not c.isascii())
+    return max(sum(counts[letter] for letter in letters) for letters in _CENTRAL_LETTERS)
 
 
 def _sample(data: bytes) -> bytes:
