@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.http.api import upload_queue, upload_statuses
 from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
+from mcp_tools_proxy.http.api.upload_queue import UploadQueue
+from mcp_tools_proxy.storage.files import write_atomically
 from tests.api.document_operator import (
     CONTENT,
     DOC,
@@ -140,6 +143,31 @@ async def test_uploads_of_a_tenant_wait_for_each_other_but_not_for_other_tenants
         await operator.service.http.delete(location, headers=operator.headers)
     ended = [(await final_status(operator, it))["state"] for it in waiting]
     assert ended == ["succeeded", "cancelled", "succeeded"]
+
+
+async def test_a_second_cancellation_does_not_interrupt_the_first(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = await put_later(operator, SLOW)
+    cancel = UploadQueue.cancel
+    states: list[str] = []
+
+    def slow_write(*arguments: Any, **options: Any) -> None:
+        time.sleep(0.2)
+        write_atomically(*arguments, **options)
+
+    async def cancel_twice(queue: UploadQueue, upload_id: str) -> None:
+        """Cancel as two workers do, each of which has seen an unfinished upload."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(cancel(queue, upload_id))
+            await asyncio.sleep(0.1)
+            await cancel(queue, upload_id)
+            states.append((await status_of(operator, location))["state"])
+
+    monkeypatch.setattr(f"{upload_statuses.__name__}.write_atomically", slow_write)
+    monkeypatch.setattr(UploadQueue, "cancel", cancel_twice)
+    await operator.service.http.delete(location, headers=operator.headers)
+    assert states == ["cancelled"]
 
 
 async def test_the_queue_is_bounded_and_a_tenant_has_a_share(

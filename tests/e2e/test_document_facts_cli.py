@@ -119,3 +119,11 @@ def test_documents_are_removed_by_tag_or_tenant(run: Run, root: Path) -> None:
 @pytest.mark.parametrize("options", [(), ("--tag", "x", "--all"), ("a", "--all")], ids=str)
 def test_remove_needs_one_choice(run: Run, options: tuple[str, ...]) -> None:
     assert run("remove", *options, "--tenant", "acme").exit_code == 2
+
+
+def test_an_expiry_outside_of_the_calendar_is_a_usage_error(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "note.md"
+    file.write_text("# Note\n")
+    done = run("import", file, "--tenant", "acme", "--expires", "9999-12-31T23:59:59-14:00")
+    assert done.exit_code == 2
+    assert "should be a date" in done.stderr

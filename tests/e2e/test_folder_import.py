@@ -115,6 +115,15 @@ def test_similar_names_are_different_documents(run: Run, root: Path, tmp_path: P
     assert {stored(root, it).source[1] for it in ids} == {*names}  # type: ignore[index]
 
 
+def test_a_name_adds_no_lines_to_the_report(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a\nremoved  b.md", "c\nd.md")
+    (folder / "c\nd.md").write_bytes(b"")
+    result = run("import", folder, "--tenant", "t")
+    assert len(result.stdout.splitlines()) == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_a_single_document_stays_and_can_be_adopted(run: Run, root: Path, share: Path) -> None:
     run("import", share / "a.md", "--tenant", "t")
     imported(run, share)

@@ -108,8 +108,8 @@ def parse_expiry(text: str, now: datetime) -> datetime:
         if len(text) == len("2027-01-31"):
             return datetime.combine(date.fromisoformat(text), time(), UTC)
         parsed = datetime.fromisoformat(text)
+        if parsed.tzinfo is not None:
+            return parsed.astimezone(UTC)
     except (ValueError, OverflowError):
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
-        raise ValueError("should be a date, a time such as 2027-01-31T12:00:00Z, or 30d")
-    return parsed.astimezone(UTC)
+        pass
+    raise ValueError("should be a date, a time such as 2027-01-31T12:00:00Z, or 30d")

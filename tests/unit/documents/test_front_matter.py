@@ -165,6 +165,12 @@ def test_other_text_is_kept(text: str) -> None:
     assert split_front_matter(text) == (FileFacts(), text)
 
 
+def test_a_number_that_has_no_decimal_form_is_no_title() -> None:
+    number = f"0x{'f' * 5000}"
+    front = f"+++\ntitle = {number}\ntags = [{number}, 'hr']\n+++\n"
+    assert split_front_matter(front + BODY) == (FileFacts(tags=("hr",)), BODY)
+
+
 @each_row(
     "front",
     [

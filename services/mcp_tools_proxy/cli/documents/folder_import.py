@@ -59,6 +59,7 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.storage.cache_folder import default_folder
+from mcp_tools_proxy.wire.text import printable
 
 MAX_JOBS = 8
 """Default limit of parallel imports; each can take 1 GiB of memory."""
@@ -205,7 +206,7 @@ class FolderImport:
                 adopts=self._options.adopts,
             )
             for path, reason in sorted(found.skipped.items()):
-                echo(f"{path}: {reason}", err=True)
+                _report(path, reason)
             for path, reason in sorted(found.failed.items()):
                 self._fail(path, reason)
             await self._import_all(plan.files)
@@ -328,7 +329,7 @@ class FolderImport:
         if document.warnings:
             self._warnings.append({"file": file.path, "warnings": warning_facts(document.warnings)})
         for warning in document.warnings:
-            echo(f"{file.path}: {spell_warning(warning)}", err=True)
+            _report(file.path, spell_warning(warning))
         await self._vectors.add(document, head.version)
 
     def _read(self, file: PlannedFile, opened: BinaryIO) -> tuple[FileStamp, str, BinaryIO | None]:
@@ -404,7 +405,7 @@ class FolderImport:
 
     def _fail(self, path: str, reason: str) -> None:
         self._failed[path] = reason
-        echo(f"{path}: {reason}", err=True)
+        _report(path, reason)
 
     def _note(self, what: str, path: str, doc_id: str) -> None:
         entry: dict[str, object] = {"file": path, "doc_id": doc_id}
@@ -413,7 +414,7 @@ class FolderImport:
         if not self._as_json:
             would = "would be " if self._options.is_dry_run else ""
             done = "readers set" if what == "readers" else what
-            echo(f"{would}{done}  {path}  -> {doc_id}")
+            echo(f"{would}{done}  {printable(path)}  -> {doc_id}")
 
     def _print(self) -> None:
         """Print the summary."""
@@ -454,6 +455,11 @@ class FolderImport:
             "skipped": sorted({*self._found.skipped, *self._found.others}),
             **({"ended": self._ended} if self._ended else {}),
         }
+
+
+def _report(path: str, reason: str) -> None:
+    # a line end in a name could add a line that reports what did not happen
+    echo(f"{printable(path)}: {reason}", err=True)
 
 
 def _path_of(head: DocumentHead) -> str:

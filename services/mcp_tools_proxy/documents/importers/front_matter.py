@@ -134,7 +134,10 @@ def _text(value: object) -> str:
         return value.isoformat()
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return ""
-    text = str(value).strip()
+    try:
+        text = str(value).strip()
+    except ValueError:  # a hexadecimal number of over 4,300 digits in TOML
+        return ""
     return "" if text in {"null", "Null", "NULL", "~"} or _TEMPLATE.search(text) else text
 
 

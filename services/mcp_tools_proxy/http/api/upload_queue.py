@@ -52,7 +52,7 @@ class RunningUpload:
     work: Work
     task: asyncio.Task[None] | None = None
     is_being_stored: bool = False
-    """Whether it can no longer be cancelled."""
+    """Whether it can no longer be cancelled: its document or its final status is being stored."""
     is_cancelled: bool = False
 
     def show_pages(self, done: int, total: int) -> None:
@@ -225,6 +225,8 @@ class UploadQueue:
     async def _finish(
         self, upload: RunningUpload, state: State, response: Response | None = None
     ) -> None:
+        # a second cancellation interrupted the write of the status
+        upload.is_being_stored = True
         status = upload.status
         status.state, status.finished_at = state, datetime.now(UTC)
         if response is not None:
