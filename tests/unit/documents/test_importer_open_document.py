@@ -51,6 +51,36 @@ def style(name: str, properties: str, parent: str = "") -> str:
     )
 
 
+def test_numbers_of_headings_are_text() -> None:
+    styles = (
+        '<text:list-style style:name="L1">'
+        '<text:list-level-style-number text:level="1" style:num-format="I" '
+        'style:num-prefix="Article " style:num-suffix="."/>'
+        '<text:list-level-style-number text:level="2" style:num-format="1" '
+        'text:display-levels="2"/></text:list-style>'
+    )
+    second = '<text:list-item><text:h text:outline-level="2">{}</text:h></text:list-item>'
+    body = (
+        '<text:list text:style-name="L1"><text:list-item><text:h>Scope</text:h><text:list>'
+        + second.format("Staff")
+        + second.format("Guests")
+        + "</text:list></text:list-item></text:list><text:p>Text</text:p>"
+        '<text:list text:style-name="L1"><text:list-item><text:h>Duties</text:h></text:list-item>'
+        "</text:list>"
+    )
+    assert imported(body, styles).pages == (
+        "# Article I. Scope\n\n## I.1 Staff\n\n## I.2 Guests\n\nText\n\n# Article II. Duties",
+    )
+
+
+def test_numbers_of_the_outline_are_text() -> None:
+    level = '<text:outline-level-style text:level="{}" style:num-format="1" {}/>'
+    outline = level.format(1, "") + level.format(2, 'text:display-levels="2"')
+    body = "<text:h>A</text:h>" + '<text:h text:outline-level="2">B</text:h>' * 2
+    file = file_of(body, page_styles=f"<text:outline-style>{outline}</text:outline-style>")
+    assert import_odt(file, ORIGIN).pages == ("# 1 A\n\n## 1.1 B\n\n## 1.2 B",)
+
+
 def test_headings_are_sections_and_the_title_style_is_the_title() -> None:
     body = (
         '<text:p text:style-name="P1">Travel <text:span>policy</text:span></text:p>'

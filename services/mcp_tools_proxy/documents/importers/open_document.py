@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.importers.base import (
     language_tag,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.html_styles import hidden_letters
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
@@ -64,7 +65,6 @@ _SKIPPED = {
 _TAGS = {
     "text:p": "p",
     "text:list": "ul",
-    "text:list-item": "li",
     "text:list-header": "li",
     "text:ruby": "ruby",
     "text:ruby-text": "rt",
@@ -75,6 +75,60 @@ _TAGS = {
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
 _MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*>")
+
+
+_FORMATS = {
+    "1": "decimal",
+    "a": "lowerLetter",
+    "A": "upperLetter",
+    "i": "lowerRoman",
+    "I": "upperRoman",
+}
+_MOST_LEVELS = 10
+
+_OUTLINE = ""
+"""The name of the numbers of headings that are not in a list."""
+
+
+class _HeadingNumbers:
+    """Counts headings by the levels of their list style."""
+
+    def __init__(self) -> None:
+        self._levels: dict[tuple[str, int], Element] = {}
+        self._counts: dict[str, list[int]] = {}
+
+    def add_level(self, style_name: str, number: int, level: Element) -> None:
+        """Store the format of a level, which starts at 1."""
+        self._levels[style_name, number] = level
+
+    def next_label(self, style_name: str, number: int) -> str:
+        """Count a heading; return its number as shown, or "" if it has none."""
+        level = self._levels.get((style_name, number))
+        if level is None or number > _MOST_LEVELS or not level.get("style:num-format"):
+            return ""
+        counts = self._counts.setdefault(style_name, [0] * _MOST_LEVELS)
+        counts[number - 1] += 1
+        counts[number:] = [0] * (_MOST_LEVELS - number)
+        shown = _digits(level, "text:display-levels")
+        parts = [
+            self._written(style_name, it, counts[it - 1])
+            for it in range(max(1, number - shown + 1), number + 1)
+        ]
+        label = ".".join(filter(None, parts))
+        return f"{level.get('style:num-prefix', '')}{label}{level.get('style:num-suffix', '')}"
+
+    def _written(self, style_name: str, number: int, count: int) -> str:
+        level = self._levels.get((style_name, number))
+        if level is None or not count:
+            return ""
+        number_format = _FORMATS.get(level.get("style:num-format", ""))
+        start = _digits(level, "text:start-value")
+        return format_number(count + start - 1, number_format) if number_format else ""
+
+
+def _digits(level: Element, name: str) -> int:
+    value = level.get(name, "1")
+    return int(value) if value.isdigit() and len(value) < 6 else 1
 
 
 class OpenDocumentText:
@@ -88,11 +142,15 @@ class OpenDocumentText:
         self._list_tags: dict[tuple[str, int], str] = {}
         self._notes: list[str] = []
         self._lists: list[str] = []
+        self._are_headings = [False]
+        """Whether each of the lists has headings; they are no list for readers."""
+        self._numbers = _HeadingNumbers()
         self._special: Mapping[str, Callable[[Element], str]] = {
             "text:p": self._paragraph,
             "text:h": self._heading,
             "text:span": self._span,
             "text:list": self._list,
+            "text:list-item": self._item,
             "text:s": self._spaces,
             "text:tab": lambda _: " ",
             "text:line-break": lambda _: "<br>",
@@ -130,6 +188,10 @@ class OpenDocumentText:
                     is_numbered = level.tag.endswith("-number") and level.get("style:num-format")
                     key = (style.get("style:name", ""), int(number))
                     self._list_tags[key] = "ol" if is_numbered else "ul"
+                    self._numbers.add_level(*key, level)
+        for level in root.iter("text:outline-level-style"):
+            if (number := level.get("text:level", "")).isdigit():
+                self._numbers.add_level(_OUTLINE, int(number), level)
 
     def _margin(self, place: str) -> str:
         """Return the headers or footers of all page styles, each once."""
@@ -198,7 +260,15 @@ class OpenDocumentText:
     def _heading(self, element: Element) -> str:
         level = element.get("text:outline-level", "1")
         name = f"h{min(int(level), 6) if level.isdigit() and level != '0' else 1}"
-        return f"<{name}{self._css(element)}>{self._inner(element)}</{name}>"
+        label = ""
+        if element.get("text:is-list-header") == "true":
+            pass
+        elif self._are_headings[-1]:
+            label = self._numbers.next_label(self._lists[-1], len(self._lists))
+        elif not self._lists and level.isdigit():
+            label = self._numbers.next_label(_OUTLINE, int(level))
+        start = f"{escape(label.strip())} " if label.strip() else ""
+        return f"<{name}{self._css(element)}>{start}{self._inner(element)}</{name}>"
 
     def _span(self, element: Element) -> str:
         inner = self._inner(element)
@@ -214,9 +284,14 @@ class OpenDocumentText:
     def _list(self, element: Element) -> str:
         self._lists.append(element.get("text:style-name") or (self._lists or [""])[-1])
         tag = self._list_tags.get((self._lists[-1], len(self._lists)), "ul")
+        self._are_headings.append(next(element.iter("text:h"), None) is not None)
         inner = self._inner(element)
         self._lists.pop()
-        return f"<{tag}>{inner}</{tag}>"
+        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag}>"
+
+    def _item(self, element: Element) -> str:
+        inner = self._inner(element)
+        return inner if self._are_headings[-1] else f"<li>{inner}</li>"
 
     def _spaces(self, element: Element) -> str:
         count = element.get("text:c", "1")
