@@ -4,6 +4,7 @@ External style sheets are not fetched, so their rules hide nothing.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,9 +24,14 @@ MAX_MATCHES = 2_000_000
 ALMOST_SAME = 10
 """Difference of two colours, of 255 in each part, that nobody can see."""
 
+LEAST_OPACITY = 0.02
+
 FAR_OFF_PX = 500
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
+_NO_FONT = re.compile(r"(?:[a-z]+\s+)*0(?:px|pt|r?em|%)?[\s/]")
+_NO_SCALE = re.compile(r"scale(?:3d|x|y)?\(0[),\s]")
 _SIZE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))(px|pt|r?em|ex|ch|%|vw|vh|in|cm|mm|pc)?")
 _PX = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "in": 96, "cm": 38, "mm": 3.8, "pc": 16}
 _SPECIFIC = (
@@ -34,7 +40,7 @@ _SPECIFIC = (
     re.compile(r"\b\w"),
 )
 _RELEVANT = re.compile(
-    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|indent|clip"
+    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|indent|clip|transform"
 )
 
 _WHITE = (255, 255, 255)
@@ -163,8 +169,19 @@ def _block_end(text: str, start: int) -> int:
 
 def parse_declarations(style: str) -> dict[str, str]:
     """Return the declarations of a style attribute, in lower case."""
+    if "\\" in style:
+        style = _ESCAPE.sub(_unescape, style)
+    if "/*" in style:
+        style = _COMMENT.sub("", style)
     pairs = (part.partition(":") for part in style.lower().split(";"))
     return {name.strip(): value.strip() for name, _, value in pairs if value}
+
+
+def _unescape(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[2]
+    code = int(found[1], 16)
+    return chr(code) if 0 < code <= sys.maxunicode else ""
 
 
 def appearance(
@@ -212,11 +229,17 @@ def is_block(declared: Mapping[str, str]) -> bool:
 def _is_removed(values: Mapping[str, str]) -> bool:
     return (
         values.get("display") == "none"
-        or _number(values.get("opacity", "")) == 0
+        or _is_transparent(values.get("opacity"))
+        or _NO_SCALE.match(values.get("transform", "")) is not None
         or _is_off_page(values)
         or _CUT_AWAY.match(values.get("clip-path", "")) is not None
         or _has_no_area(values)
     )
+
+
+def _is_transparent(opacity: str | None) -> bool:
+    number = None if opacity is None else _number(opacity)
+    return number is not None and number <= LEAST_OPACITY
 
 
 _CUT_AWAY = re.compile(r"inset\((?:50|100)%")
@@ -243,7 +266,7 @@ def _has_no_area(values: Mapping[str, str]) -> bool:
 def _is_tiny(inherited: Appearance, values: Mapping[str, str]) -> bool:
     size = values.get("font-size")
     if size is None:
-        return inherited.tiny
+        return inherited.tiny or _NO_FONT.match(values.get("font", "")) is not None
     match = _SIZE.fullmatch(size)
     if match is None:
         return inherited.tiny and size in {"inherit", "smaller", "larger"}

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -38,13 +39,14 @@ _DEFINED_COMMENT = re.compile(
     r"^ {0,3}\[[^\[\]\n]*\]:[ \t]*(?:#|<>)[ \t]+(?P<hidden>\(.*\)|\".*\"|'.*')[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
-_HIDDEN_ELEMENT = re.compile(
+_HIDDEN_START = re.compile(
     rf"{_CODE}"
     r"|<(?P<tag>template\b|\w{1,20}\b(?=[^<>]{0,2000}\s(?:hidden\b|style\s*=\s*[\"'][^\"'<>]*"
     r"(?:display:\s*none|visibility:\s*hidden|opacity:\s*0(?![.\d])|font-size:\s*0(?!\.)))))"
-    r"[^<>]*>(?P<hidden>.{0,5000}?)</(?P=tag)\s*>",
+    r"[^<>]*>",
     re.DOTALL | re.IGNORECASE,
 )
+_ELEMENT_EDGE = re.compile(rf"{_CODE}|<(?P<end>/?)(?P<tag>\w{{1,20}})\b[^<>]*>")
 _TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(
     rf"{_CODE}"
@@ -116,18 +118,54 @@ def _without_hidden(text: str) -> tuple[str, int]:
         nonlocal letters
         if found["hidden"] is None:
             return found[0]
-        letters += len("".join(_TAG.sub("", found["hidden"]).split()))
+        letters += _letters(found["hidden"])
         return ""
 
     def remove_all(part: str) -> str:
+        nonlocal letters
         # each comment without an end would be searched for it
         last = part.rfind("-->")
         end = last + _TAIL_CHARS if last >= 0 else 0
         part = _COMMENT.sub(remove, part[:end]) + part[end:]
-        return _DEFINED_COMMENT.sub(remove, _HIDDEN_ELEMENT.sub(remove, part))
+        part, hidden = _without_hidden_elements(part)
+        letters += hidden
+        return _DEFINED_COMMENT.sub(remove, part)
 
     is_suspect = "<" in text or "]:" in text
     return (_outside_code(text, remove_all) if is_suspect else text), letters
+
+
+def _without_hidden_elements(text: str) -> tuple[str, int]:
+    """Return Markdown without hidden HTML elements, and the number of their letters."""
+    starts = [it.start() for it in _HIDDEN_START.finditer(text) if it["tag"]]
+    ends = _ends_of_elements(text) if starts else {}
+    parts: list[str] = []
+    at = letters = 0
+    for start in starts:
+        end = ends.get(start)
+        if end is not None and start >= at:
+            parts.append(text[at:start])
+            letters += _letters(text[start:end])
+            at = end
+    return "".join((*parts, text[at:])), letters
+
+
+def _ends_of_elements(text: str) -> dict[int, int]:
+    """Return the ends of the HTML elements that are closed, by their starts."""
+    ends: dict[int, int] = {}
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    for found in _ELEMENT_EDGE.finditer(text):
+        if found["tag"]:
+            starts = opened[found["tag"].lower()]
+            if not found["end"]:
+                starts.append(found.start())
+            elif starts:
+                ends[starts.pop()] = found.end()
+    return ends
+
+
+def _letters(html: str) -> int:
+    return len("".join(_TAG.sub("", html).split()))
 
 
 def _without_link_targets(text: str) -> str:
