@@ -24,12 +24,15 @@ FUNCTIONS = {
     "documents": [
         "cancel_upload",
         "get_document",
+        "get_document_facts",
         "get_document_rights",
         "get_upload",
         "list_documents",
         "put_document",
+        "put_document_facts",
         "put_document_rights",
         "remove_document",
+        "remove_documents",
     ],
     "health": ["get_health", "get_metrics", "get_readiness", "get_signing_keys"],
     "lists": ["list_prompts", "list_readable_documents", "list_resources", "list_tools"],
@@ -88,6 +91,10 @@ CLASSES = [
     "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
     "TryErrorResponse", "TryOkResponse",
+    "ChangedFacts", "ChangedFactsMetadata", "DocumentContentMetadata",
+    "DocumentContentTextFormat", "DocumentFactsMetadata", "DocumentSource", "DocumentWarning",
+    "FactsChange", "FactsChangeMetadata", "ReadableDocumentMetadata", "RemovedDocuments",
+    "UploadAnswer", "UploadState", "UploadStatus",
 ]  # fmt: skip
 
 Import = Callable[[str], Any]

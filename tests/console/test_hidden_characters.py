@@ -41,7 +41,9 @@ async def test_a_document_is_changed_and_removed_by_its_exact_id(console: Consol
         with named_row(name):
             await put(console, name)
             page = await console.browser.open(page_of(MANAGE, name))
-            readers, remove = [it for it in page.forms if it.action == MANAGE]
+            forms = [it for it in page.forms if it.action == MANAGE]
+            (readers,) = [it for it in forms if "readers" in it.fields]
+            remove = forms[-1]
             changed = await console.browser.post(MANAGE, {**readers.fields, "readers": "nobody"})
             assert changed.status_code == 303
             assert (await facts(console))[name]["readers"] == NO_READERS  # type: ignore[index]

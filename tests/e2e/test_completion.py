@@ -69,7 +69,7 @@ def test_rights_are_completed(tmp_path: Path) -> None:
 
 def test_files_are_completed_to_folders_and_importable_files(tmp_path: Path) -> None:
     (tmp_path / "in/folder").mkdir(parents=True)
-    for name in ("a.md", "b.PDF", "c.docx", "d.txt", "e.odt", "two words.md"):
+    for name in ("a.md", "b.PDF", "c.docx", "d.txt", "e.exe", "two words.md"):
         (tmp_path / "in" / name).touch()
     found = completed(tmp_path, "documents import in/")
     assert found == ["in/a.md", "in/b.PDF", "in/c.docx", "in/d.txt", "in/folder/"]

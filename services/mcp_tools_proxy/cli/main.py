@@ -441,7 +441,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "documents list": ("documents list", "documents list --tenant acme --json"),
     "documents show": ("documents show handbook --tenant acme",),
     "documents remove": ("documents remove handbook --tenant acme --yes",),
-    "documents edit": ("documents edit handbook --tenant acme --metadata team=hr --expires 365d",),
+    "documents edit": ("documents edit handbook --tenant acme --expires 365d",),
     "documents rights": ("documents rights handbook --tenant acme --role support",),
     "documents copy": ("documents copy --from documents --to postgresql://db/docs",),
     "documents migrate": ("documents migrate",),

@@ -101,7 +101,7 @@ def progress_lines(label: str, clock: Callable[[], float]) -> PageProgress:
 _Files = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE|FOLDER",
+        metavar="PATH",
         autocompletion=document_files,
         readable=False,  # the import reports unreadable files, and continues
         help="Files, or one folder: PDF, text, web pages, office files, e-mail, books, pictures.",

@@ -31,7 +31,7 @@ _Owner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
 ]
 _DocIds = Annotated[
-    list[str] | None, typer.Argument(metavar="[DOC_ID]", help="Document ids, as listed.")
+    list[str] | None, typer.Argument(metavar="DOC_ID", help="Document ids, as listed.")
 ]
 _Tag = Annotated[str | None, typer.Option("--tag", help="Remove the documents with this tag.")]
 _All = Annotated[bool, typer.Option("--all", help="Remove all documents of the tenant.")]
