@@ -223,6 +223,9 @@ def test_the_euro_sign_of_latin_9_is_read() -> None:
         ("windows-1250", "Opłata za każdy dzień zwłoki. Otwarte od poniedziałku do piątku."),
         ("windows-1250", "Spotkanie w piątek o dziesiątej. Proszę się nie spóźnić."),
         ("iso-8859-2", "Spotkanie w piątek o dziesiątej. Proszę się nie spóźnić."),
+        ("windows-1252", "The “new” fee – 5 £ – isn’t due until 3 May… Zoë’s café."),
+        ("windows-1252", "Members don’t pay."),
+        ("windows-1252", "Open 9 – 17, closed on “bank holidays”."),
         ("iso-8859-15", "Merci d'être à l'heure, le cœur et les œuvres, près de la forêt."),
     ],
 )

@@ -100,6 +100,9 @@ _LIGATURE = re.compile(r"(?<!\d)[¼½](?=[^\W\d_])")
 """A fraction before a letter is Œ or œ in ISO 8859-15."""
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LATIN_BEFORE = 0x250
+_DOS = ("cp850", "cp437", "cp852")
+_WINDOWS_MARK = re.compile(rb"[a-z]\x92[a-z]|(?<![A-Za-z\x80-\xff])\x93[A-Za-z]| [\x96\x97] ")
+"""An apostrophe in a word, an opening quotation mark, a dash between words."""
 
 
 class DecodedText(NamedTuple):
@@ -319,7 +322,7 @@ def _readings(data: bytes, language: str | None) -> Sequence[tuple[str, str, flo
         text = _without_controls(data, encoding)
         if text is not None and not _mixes_scripts(sample.decode(encoding, "ignore")):
             readings.append((encoding, text, each["confidence"]))
-    readings = _likeliest_central(readings)
+    readings = _likeliest_central(_without_dos(readings, data))
     preferred = _BY_LANGUAGE.get((language or "").partition("-")[0].lower(), ())
     ranks = {encoding: rank for rank, encoding in enumerate(preferred)}
     in_language = [reading for reading in readings if reading[0] in ranks]
@@ -337,8 +340,17 @@ def _without_controls(data: bytes, encoding: str) -> str | None:
     return None if has_controls else _strictly(data, encoding)
 
 
+def _without_dos(
+    readings: list[tuple[str, str, float]], data: bytes
+) -> list[tuple[str, str, float]]:
+    """Leave out DOS and Mac if the likeliest, DOS, would have letters as quotes and dashes."""
+    if readings and readings[0][0] in _DOS and _WINDOWS_MARK.search(data):
+        return [reading for reading in readings if reading[0] not in {*_DOS, "mac-roman"}]
+    return readings
+
+
 def _likeliest_central(
-    readings: Sequence[tuple[str, str, float]],
+    readings: list[tuple[str, str, float]],
 ) -> list[tuple[str, str, float]]:
     """Leave out Central European readings with fewer letters of one language than the best."""
     letters = {name: _most_of_one_language(text) for name, text, _ in readings if name in _CENTRAL}
