@@ -100,6 +100,11 @@ _LIGATURE = re.compile(r"(?<!\d)[¼½](?=[^\W\d_])")
 """A fraction before a letter is Œ or œ in ISO 8859-15."""
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LATIN_BEFORE = 0x250
+_NOT_A_SIGN = re.compile(
+    r"[^\x00-\x7f\xa0‘’“”–—…•€£§©®™°±²³·×¼½¾«»]"
+    r"|[^\W\d_][‘“•€£§°±×¼½¾«]|[…”°§£][^\W\d_]{2}|[a-z]–[a-z]"
+)
+"""A letter, or a sign inside a word."""
 _DOS = ("cp850", "cp437", "cp852")
 _WINDOWS_MARK = re.compile(rb"[a-z]\x92[a-z]|(?<![A-Za-z\x80-\xff])\x93[A-Za-z]| [\x96\x97] ")
 """An apostrophe in a word, an opening quotation mark, a dash between words."""
@@ -288,6 +293,8 @@ codecs.register_error(_STRAY_BYTES, _decode_stray)
 def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
     if len(_NOT_TEXT.findall(data[:_SAMPLE_BYTES])) * 200 > len(data[:_SAMPLE_BYTES]):
         raise ImportFailed("is not text: it has many control characters")
+    if (windows := _with_signs_only(data)) is not None:
+        return DecodedText(windows)
     readings = _readings(data, language)
     if not readings:
         raise ImportFailed(f"has an encoding that was not recognised (byte {at}); name it")
@@ -338,6 +345,17 @@ def _without_controls(data: bytes, encoding: str) -> str | None:
     """Return the text, or None if it would have the control characters of ISO 8859."""
     has_controls = encoding.startswith("iso8859") and _C1.search(data)
     return None if has_controls else _strictly(data, encoding)
+
+
+def _with_signs_only(data: bytes) -> str | None:
+    """Return text of Windows whose only characters beyond ASCII are signs; None for others.
+
+    Detection needs letters. In DOS and Mac encodings, these signs are letters or frames.
+    """
+    text = _strictly(data, "cp1252")
+    if text is None or _NOT_A_SIGN.search(text) or text.count("”") > text.count("“"):
+        return None
+    return text
 
 
 def _without_dos(
