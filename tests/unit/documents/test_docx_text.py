@@ -51,6 +51,8 @@ LOWERED = '<w:vertAlign w:val="subscript"/>'
         (["the 1", run_xml("st", RAISED), " day"], "the 1st day"),
         (["see the report", run_xml("1", RAISED), " today"], "see the report [1] today"),
         (["103 units"], "103 units"),
+        (["10", run_xml("3", '<w:position w:val="8"/><w:sz w:val="16"/>'), " m"], "10^3 m"),
+        (["10", run_xml("3", '<w:position w:val="8"/>'), " m"], "103 m"),
     ],
 )
 def test_superscripts_and_subscripts(runs: list[str], text: str) -> None:

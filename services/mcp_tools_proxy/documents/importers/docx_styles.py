@@ -146,12 +146,13 @@ class Styles:
         character = own.get("w_rStyle")
         named = {} if character is None else self._inherited(character.get("w_val", ""), "w_rPr")
         emphasis = {**named, **own}
-        every = {**self._defaults, **self._inherited(style_id, "w_rPr"), **emphasis}
+        usual = {**self._defaults, **self._inherited(style_id, "w_rPr")}
+        every = {**usual, **emphasis}
         fonts = every.get("w_rFonts")
         return TextFormat(
             is_bold=_is_set(emphasis, "w_b"),
             is_italic=_is_set(emphasis, "w_i"),
-            script=self._script(every.get("w_vertAlign"), character),
+            script=self._script(every.get("w_vertAlign"), character) or _moved(emphasis, usual),
             font="" if fonts is None else fonts.get("w_ascii", ""),
             is_upper_case=_is_set(emphasis, "w_caps"),
             is_hidden=_is_hidden(every, background),
@@ -230,6 +231,31 @@ def _name(style: Element) -> str:
 def _is_set(properties: Properties, name: str) -> bool:
     found = properties.get(name)
     return found is not None and is_on(found.get("w_val"))
+
+
+def _moved(properties: Properties, usual: Properties) -> str:
+    """Return the script of smaller text that is raised or lowered without ``w_vertAlign``."""
+    shift, size, usual_size = (
+        _half_points(it, name, default)
+        for it, name, default in (
+            (properties, "w_position", 0),
+            (properties, "w_sz", 0),
+            (usual, "w_sz", _USUAL_SIZE),
+        )
+    )
+    if not shift or not 0 < size < _SMALL * usual_size:
+        return ""
+    return "^" if shift > 0 else "_"
+
+
+_USUAL_SIZE = 20
+_SMALL = 0.9
+
+
+def _half_points(properties: Properties, name: str, default: int) -> int:
+    found = properties.get(name)
+    value = "" if found is None else found.get("w_val", "")
+    return int(value) if re.fullmatch(r"-?\d{1,4}", value) else default
 
 
 def _is_hidden(properties: Properties, background: str | None) -> bool:
