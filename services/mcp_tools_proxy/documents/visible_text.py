@@ -304,9 +304,10 @@ class _Scan:
             escaped = (it.start() for it in _BAR.finditer(text, start, end) if it[0] == "\\|")
             self._edits += ((place, place + 1, "") for place in escaped)
         first, last = _text_start(text, start, end), _text_end(text, start, end)
+        stop = start  # an empty cell has its space in the edit of the bar before it
         for bar in bars:
             is_edge = bar in {first, last - 1}
-            begin, stop = _text_end(text, start, bar), _text_start(text, bar + 1, end)
+            begin, stop = max(stop, _text_end(text, start, bar)), _text_start(text, bar + 1, end)
             self._edits.append((begin, stop, "" if is_edge else CELL_JOINT))
         if self._is_markdown:
             self._read_inline(start, end)

@@ -69,3 +69,11 @@ def test_markup_and_targets_of_links_are_neither_found_nor_shown() -> None:
     index = build_index(document_of(page, "markdown"))
     assert index.search("unbelievable list", 1)[0].snippet == "Fees See the list unbelievable x."
     assert index.search("shop.example", 3) == ()
+
+
+@each_row("text_format", ["markdown", "plain"])
+def test_a_cell_after_empty_ones_keeps_the_name_of_its_column(text_format: str) -> None:
+    page = "| A | B | C |\n| --- | --- | --- |\n| north |  | 30 |\n|  |  | south |"
+    index = build_index(document_of(page, text_format))
+    snippets = [index.search(query, 1)[0].snippet for query in ("north", "south")]
+    assert snippets == ["A: north | C: 30", "C: south"]
