@@ -1,6 +1,7 @@
 """The digests of files by their stamps."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ OLD = KnownDigest(FileStamp(1, 2, 3), "digest")
 
 
 def test_a_digest_is_known_in_the_next_run(tmp_path: Path) -> None:
-    digests = FileDigests(tmp_path / "cache", tmp_path)
-    digests.keep("b/\udcff.md", OLD)
-    digests.close()
-    assert FileDigests(tmp_path / "cache", tmp_path).load() == {"b/\udcff.md": OLD}
-    assert FileDigests(tmp_path / "cache", tmp_path / "other").load() == {}
+    with closing(FileDigests(tmp_path / "cache", tmp_path)) as digests:
+        digests.keep("b/\udcff.md", OLD)
+    with closing(FileDigests(tmp_path / "cache", tmp_path)) as again:
+        assert again.load() == {"b/\udcff.md": OLD}
+    with closing(FileDigests(tmp_path / "cache", tmp_path / "other")) as other:
+        assert other.load() == {}
 
 
 def test_the_digest_of_a_file_that_has_just_changed_is_not_kept(tmp_path: Path) -> None:
