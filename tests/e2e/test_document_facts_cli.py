@@ -9,17 +9,7 @@ import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
 from mcp_tools_proxy.domain.document import Document, DocumentSource, ImportWarning
-from tests.support.documents_cli import Run, documents_commands
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "documents"
-
-
-@pytest.fixture
-def run(root: Path) -> Run:
-    return documents_commands(root)
+from tests.support.documents_cli import Run
 
 
 def note(root: Path) -> Document:

@@ -14,7 +14,7 @@ from mcp_tools_proxy.documents.document_file import (
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, Section
 from tests.e2e.terminal import run_on_terminal
-from tests.support.documents_cli import Run, documents_commands
+from tests.support.documents_cli import Run
 from tests.support.program import UNLIMITED, Program, started, wait_until
 
 BOOK = Document(
@@ -36,11 +36,6 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "documents"
     write_document(root, BOOK, replace=False)
     return root
-
-
-@pytest.fixture
-def run(root: Path) -> Run:
-    return documents_commands(root)
 
 
 def another(doc_id: str, tenant_id: str = "acme") -> Document:

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
 from mcp_tools_proxy.domain.document import Document, Readers
-from tests.support.documents_cli import Run, documents_commands
+from tests.support.documents_cli import Run
 
 BOOK = Document(tenant_id="acme", doc_id="book", title="Book", pages=("one",))
 
@@ -16,11 +16,6 @@ BOOK = Document(tenant_id="acme", doc_id="book", title="Book", pages=("one",))
 def root(tmp_path: Path) -> Path:
     write_document(tmp_path / "documents", BOOK, replace=False)
     return tmp_path / "documents"
-
-
-@pytest.fixture
-def run(root: Path) -> Run:
-    return documents_commands(root)
 
 
 def readers(root: Path) -> Readers | None:

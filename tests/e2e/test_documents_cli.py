@@ -20,16 +20,6 @@ from tests.support.workbooks import sheet_of, xlsx_of
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "documents"
-
-
-@pytest.fixture
-def run(root: Path) -> Run:
-    return documents_commands(root)
-
-
-@pytest.fixture
 def note(tmp_path: Path) -> Path:
     path = tmp_path / "note.md"
     path.write_text("# A note\n\nText.\n", encoding="utf-8")

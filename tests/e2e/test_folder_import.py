@@ -22,16 +22,6 @@ from tests.support.program_launch import launch
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "documents"
-
-
-@pytest.fixture
-def run(root: Path) -> Run:
-    return documents_commands(root)
-
-
-@pytest.fixture
 def share(tmp_path: Path) -> Path:
     folder = tmp_path / "share"
     write(folder, "a.md", "b/c.md", "b/d.md", "e.md", "f.md", "g.md")

@@ -99,7 +99,7 @@ class QuotableDocument:
         return []
 
     def _fits(self, reading: QuoteReading, wanted: LevelText, place: tuple[int, int]) -> bool:
-        """Return whether the document leaves out what the reading of a quote leaves out."""
+        """Return whether the document and the reading of a quote leave out the same text."""
         return all(
             is_left_out(part, self._left_out(place[0] + wanted.level_of(at)))
             for at, part in reading.left_out

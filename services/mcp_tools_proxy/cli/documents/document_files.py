@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
+    TenantOfDocuments,
     open_writer,
     print_unusable,
     run_command,
@@ -55,9 +56,6 @@ from mcp_tools_proxy.domain.json_objects import without_none
 PAGE = 500
 """Documents per list request."""
 
-_Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
-]
 _OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only documents of this tenant.")]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="The document's id, as listed.")]
 
@@ -135,7 +133,10 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
 
     @app.command("show")
     def show(
-        doc_id: _DocId, tenant: _Owner, as_json: AsJson = False, documents_path: Folder = None
+        doc_id: _DocId,
+        tenant: TenantOfDocuments,
+        as_json: AsJson = False,
+        documents_path: Folder = None,
     ) -> None:
         """Show a document's metadata, versions and sections, without its text.
 

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
+    TenantOfDocuments,
     open_writer,
     print_removed,
     run_command,
@@ -106,9 +107,6 @@ _Files = Annotated[
         readable=False,  # the import reports unreadable files, and continues
         help="Files, or one folder: PDF, text, web pages, office files, e-mail, books, pictures.",
     ),
-]
-_Tenant = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
 ]
 _DocId = Annotated[
     str | None,
@@ -211,7 +209,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
     @app.command("import")
     def import_documents(
         files: _Files,
-        tenant: _Tenant,
+        tenant: TenantOfDocuments,
         doc_id: _DocId = None,
         title: _Title = None,
         tags: _Tags = None,

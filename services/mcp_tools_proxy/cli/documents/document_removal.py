@@ -11,12 +11,12 @@ from mcp_tools_proxy.cli.documents.document_files import all_heads
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
+    TenantOfDocuments,
     open_writer,
     print_missing,
     print_removed,
     run_command,
 )
-from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
 from mcp_tools_proxy.documents.document_store import filter_of_tag
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
@@ -27,9 +27,6 @@ from mcp_tools_proxy.wire.text import quote
 MAX_NAMED = 20
 """Documents named in the question for confirmation."""
 
-_Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
-]
 _DocIds = Annotated[
     list[str] | None, typer.Argument(metavar="DOC_ID", help="Document ids, as listed.")
 ]
@@ -44,7 +41,7 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
 
     @app.command("remove")
     def remove(
-        tenant: _Owner,
+        tenant: TenantOfDocuments,
         doc_ids: _DocIds = None,
         tag: _Tag = None,
         of_tenant: _All = False,

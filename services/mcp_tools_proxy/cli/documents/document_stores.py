@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 from pydantic import SecretStr
 
+from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.document_store import DatabaseProblem
 from mcp_tools_proxy.documents.document_writer import (
@@ -28,6 +29,9 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.storage.cache_folder import default_folder
 
+TenantOfDocuments = Annotated[
+    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
+]
 Folder = Annotated[
     Path | None,
     typer.Option(

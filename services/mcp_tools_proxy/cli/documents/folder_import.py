@@ -335,7 +335,7 @@ class FolderImport:
     def _read(self, file: PlannedFile, opened: BinaryIO) -> tuple[FileStamp, str, BinaryIO | None]:
         """Return a file's stamp, digest and a copy; None instead of the copy if it is unchanged.
 
-        The copy is what is hashed and imported, even if the file is written meanwhile. Blocks.
+        The copy is hashed and imported, even if the file is written meanwhile. Blocks.
         Raises ImportFailed, ImportUnavailable.
         """
         stamp = FileStamp.of(os.fstat(opened.fileno()))

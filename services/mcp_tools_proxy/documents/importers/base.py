@@ -7,7 +7,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -67,6 +67,11 @@ def hidden_text(letters: int) -> tuple[ImportWarning, ...]:
     noun, verb = ("letter", "was") if letters == 1 else ("letters", "were")
     message = f"{letters} {noun} of hidden text {verb} left out"
     return (warning(WarningCode.HIDDEN_TEXT, message),)
+
+
+def hidden_letters(texts: Iterable[str]) -> int:
+    """Return the number of characters except white space."""
+    return sum(len("".join(text.split())) for text in texts)
 
 
 class ImportFailed(Exception):

@@ -208,7 +208,7 @@ class ParagraphText:
     def read(
         self, paragraph: Element, style: str, background: str | None
     ) -> tuple[list[Run], Anchored]:
-        """Return the text of a paragraph, and what is anchored in it."""
+        """Return the text of a paragraph and of the boxes anchored in it."""
         self._runs, self._anchored = [], Anchored()
         self._style, self._background = style, background
         self._inside(paragraph)

@@ -5,7 +5,7 @@ External style sheets are not fetched, so their rules hide nothing.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from PIL import ImageColor
@@ -347,8 +347,3 @@ def parse_colour(value: str, below: Colour | None) -> Colour | None:
         for one, other in zip((red, green, blue), below, strict=True)
     )
     return tuple(mixed)  # type: ignore[return-value] # three of them
-
-
-def hidden_letters(texts: Iterable[str]) -> int:
-    """Return the number of characters except white space."""
-    return sum(len("".join(text.split())) for text in texts)

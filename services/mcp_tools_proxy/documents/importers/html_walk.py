@@ -4,13 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.html_math import MathReader
 from mcp_tools_proxy.documents.importers.html_styles import (
     Appearance,
     StyleSheet,
     appearance,
-    hidden_letters,
     is_block,
     page_appearance,
 )

@@ -17,12 +17,12 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     build_document,
     clean,
+    hidden_letters,
     hidden_text,
     one_line,
     paginate,
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
-from mcp_tools_proxy.documents.importers.html_styles import hidden_letters
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document

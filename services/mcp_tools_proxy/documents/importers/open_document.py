@@ -9,13 +9,13 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
+    hidden_letters,
     hidden_text,
     language_tag,
     one_line,
 )
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
-from mcp_tools_proxy.documents.importers.html_styles import hidden_letters
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.spreadsheets import MAX_CELLS, Rows, document_of_sheets
 from mcp_tools_proxy.documents.importers.titles import own_title
@@ -60,7 +60,7 @@ _SKIPPED = {
     "svg:title",
     "svg:desc",
 }
-"""Deletions, declarations, and what is read elsewhere."""
+"""Deletions, declarations, and elements that other methods read."""
 
 _TAGS = {
     "text:p": "p",

@@ -332,7 +332,7 @@ _LEAST_SIZE = 4.0
 
 
 def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
-    """Draw text boxes without an appearance, of which PDFium draws only the frame."""
+    """Draw text boxes without an appearance: PDFium draws only their frame."""
     for handle in _annotations(page):
         if raw.FPDFAnnot_GetSubtype(handle) != raw.FPDF_ANNOT_FREETEXT:
             continue

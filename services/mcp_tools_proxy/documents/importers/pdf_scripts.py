@@ -94,7 +94,7 @@ class PageShapes:
 
 
 def read_shapes(page: PdfPage) -> PageShapes:
-    """Return what the objects of a page are, without its text."""
+    """Return the kinds of a page's objects, without its text."""
     count = raw.FPDFPage_CountObjects(page)
     if count > _MOST_OBJECTS:
         return PageShapes(None, count)

@@ -7,7 +7,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.html_styles import hidden_letters
+from mcp_tools_proxy.documents.importers.base import hidden_letters
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 
 _NAMES = {

@@ -158,8 +158,8 @@ WHERE tenant_id = $1 AND doc_id = $2
     AND (reader_users, reader_roles, warnings::text, source::text, expires_at)
     IS DISTINCT FROM ($3::text[], $4::text[], $5::json::text, $6::json::text, $7::timestamptz)
 """
-"""Sets what is not content; the statement changes nothing, and notifies no one, without a
-difference."""
+"""Sets the fields that are not content; without a difference, the statement changes nothing and
+notifies no one."""
 _SET_READERS = (
     "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
     "WHERE tenant_id = $1 AND doc_id = $2"

@@ -377,10 +377,7 @@ class DocumentRoutes(Feature):
         The access rights have a separate `ETag`. Requires the operator right `documents`.
         """
         key = _key_named(parsed, query)
-        with as_api_errors():
-            head = await self._writer.head(key)
-        if head is None:
-            raise _no_document(key)
+        head = await self._head(key)
         return _rights_response(parsed, head)
 
     @operation(
@@ -404,10 +401,8 @@ class DocumentRoutes(Feature):
         """
         key = _key_named(parsed, query)
         readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
+        old = await self._head(key)
         with as_api_errors():
-            old = await self._writer.head(key)
-            if old is None:
-                raise _no_document(key)
             expected = _matching(parsed.request.headers, rights_tag(old.readers))
             head = await self._writer.set_readers(key, readers, expected=expected)
         await self._on_change(key)
@@ -429,10 +424,7 @@ class DocumentRoutes(Feature):
         right `documents`.
         """
         key = _key_named(parsed, query)
-        with as_api_errors():
-            head = await self._writer.head(key)
-        if head is None:
-            raise _no_document(key)
+        head = await self._head(key)
         return _facts_response(parsed, head)
 
     @operation(
@@ -453,16 +445,22 @@ class DocumentRoutes(Feature):
         Requires the operator right `documents`.
         """
         key = _key_named(parsed, query)
+        old = await self._head(key)
         with as_api_errors():
-            old = await self._writer.head(key)
-            if old is None:
-                raise _no_document(key)
             expected = _matching(parsed.request.headers, EditableFacts.of(old).etag)
             facts = parsed.body.to_facts()
             head = await self._writer.set_facts(key, facts, expected=expected)
         await self._on_change(key)
         _record_change("document.facts_changed", parsed, head)
         return _facts_response(parsed, head)
+
+    async def _head(self, key: Key) -> DocumentHead:
+        """Return the head of a document. Raises NoSuchDocumentHere, and the store's API errors."""
+        with as_api_errors():
+            head = await self._writer.head(key)
+        if head is None:
+            raise _no_document(key)
+        return head
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
         """Return the version expected by the request. Raises VersionRequired, VersionMismatch."""
