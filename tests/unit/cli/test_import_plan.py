@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Mapping
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, plan_import
@@ -59,6 +59,8 @@ def test_similar_paths_have_different_ids() -> None:
     assert len({unicodedata.normalize("NFC", it).casefold() for it in found.values()}) == len(paths)
 
 
+@example({"."})
+@example({".", "..", "a."})
 @given(st.sets(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1)))
 def test_any_names_have_valid_ids_which_stay(names: set[str]) -> None:
     paths = [f"{'long folder ' * 30}/{name}.md" for name in names] + [f"{it}.md" for it in names]

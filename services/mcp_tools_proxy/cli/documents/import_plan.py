@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import PurePosixPath
+from posixpath import splitext
 
 from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, matches
 from mcp_tools_proxy.documents.folder.file_scan import canonical_name
@@ -112,7 +112,7 @@ class _Names:
 
 def _candidates(path: str) -> Iterator[str]:
     whole = _plain(path)
-    stem = _plain(str(PurePosixPath(path).with_suffix("")))
+    stem = _plain(splitext(path)[0])
     unique = sha256(path.encode()).hexdigest()
     yield stem
     yield whole
