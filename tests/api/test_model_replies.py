@@ -227,6 +227,7 @@ async def test_an_empty_name_is_an_unknown_tool(service: Service, api: ModelApi)
     [
         ({"id": "c", "type": "function"}, "calls.0.function"),
         ({"id": "c", "type": "function", "function": "x"}, "calls.0.function"),
+        ({"id": "c", "type": 30.0, "function": {"name": "f"}}, "calls.0.type"),
         ({"id": "c", "type": "custom"}, "calls.0.custom"),
     ],
 )

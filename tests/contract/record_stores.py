@@ -1,10 +1,12 @@
 """Record stores, opened as the gateway opens them, and helpers for their tests."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.storage.idempotency.records import RecordKey, RecordState, RecordStore
 from mcp_tools_proxy.storage.idempotency.redis_requests import MAX_CONNECTIONS
 from mcp_tools_proxy.storage.idempotency.redis_store import RedisRecordStore
@@ -48,11 +50,12 @@ async def opened(store: RecordStore) -> AsyncIterator[RecordStore]:
 
 
 async def settled_state(store: RecordStore, record: RecordKey | None = None) -> RecordState:
-    """Claim a key, waiting until no other store holds it."""
+    """Claim a key, waiting until no other store holds it and Redis answers."""
     while True:
-        found = await state(store, record)
-        if found is not RecordState.RUNNING:
-            return found
+        with contextlib.suppress(StateUnavailable):
+            found = await state(store, record)
+            if found is not RecordState.RUNNING:
+                return found
         await asyncio.sleep(0.02)
 
 

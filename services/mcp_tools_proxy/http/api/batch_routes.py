@@ -74,7 +74,9 @@ class ChatToolCall(TypedDict):
     """An entry of `tool_calls` in OpenAI's Chat Completions."""
 
     id: CallId
-    type: NotRequired[Literal["function"] | None]
+    type: NotRequired[
+        Annotated[str | None, Field(description="`function`. Some providers send another text.")]
+    ]
     function: ModelFunction
 
 

@@ -81,6 +81,8 @@ class ChatCompletions:
         call_id = read_call_id(item, "id", place) if item.get("id") not in (None, "") else ""
         function = item.get("function")
         if isinstance(function, dict):
+            if not isinstance(item.get("type"), str | None):
+                raise invalid_item(place, ".type", "should be a string")
             name, arguments = read_name(function, place, "function."), function.get("arguments")
             return ModelCall(call_id=call_id, name=name, item=item, arguments=arguments)
         kind = str(item["type"])
