@@ -286,3 +286,18 @@ def test_the_language_of_a_page_helps_to_detect_its_encoding() -> None:
     page = "<html lang=pl><p>Łódź".encode("windows-1250")
     options = ImportOptions(tenant_id="t", doc_id="d", stem="s")
     assert import_data(page, ".html", options).pages == ("Łódź",)
+
+
+@each_row(
+    ("text", "encoding"),
+    [
+        ("naïve résumé", "cp1252"),
+        ("Noël", "cp1252"),
+        ("Târgu Mureş", "cp1250"),
+        ("Wrocław", "cp1250"),
+        ("Kąt prosty", "cp1250"),
+    ],
+)
+def test_an_encoding_detected_by_few_letters_is_not_certain(text: str, encoding: str) -> None:
+    warnings = decoded(text.encode(encoding)).warnings
+    assert [it.code for it in warnings] == ["guessed_encoding"]

@@ -94,6 +94,9 @@ _SAMPLE_BYTES = 100_000
 _CLOSE = 0.9
 """Part of the best confidence from which another reading of the file makes the best doubtful."""
 
+_FEWEST_BYTES = 5
+"""Bytes beyond ASCII from which a detected encoding can be certain."""
+
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _C1 = re.compile(rb"[\x80-\x9f]")
 _LIGATURE = re.compile(r"(?<!\d)[¼½](?=[^\W\d_])")
@@ -102,7 +105,7 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LATIN_BEFORE = 0x250
 _NOT_A_SIGN = re.compile(
     r"[^\x00-\x7f\xa0‘’“”–—…•€£§©®™°±²³·×¼½¾«»]"
-    r"|[^\W\d_][‘“•€£§°±×¼½¾«]|[…”°§£][^\W\d_]{2}|[a-z]–[a-z]"
+    r"|[^\W\d_][‘“•€£§°±×¼½¾«]|[…”°§£][^\W\d_]{2}|[^\W\d_][²³][^\W\d_]|[a-z]–[a-z]"
 )
 """A letter, or a sign inside a word."""
 _DOS = ("cp850", "cp437", "cp852")
@@ -299,9 +302,10 @@ def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
     if not readings:
         raise ImportFailed(f"has an encoding that was not recognised (byte {at}); name it")
     encoding, text, confidence = readings[0]
-    others = [seen for _, other, seen in readings[1:] if other != text]
+    others = [seen for _, other, seen in readings if other != text]
     warnings: tuple[ImportWarning, ...] = ()
-    if max(others, default=0.0) > confidence * _CLOSE:
+    is_short = len(_NOT_ASCII.findall(data[:_SAMPLE_BYTES])) < _FEWEST_BYTES
+    if max(others, default=0.0) > confidence * (0 if is_short else _CLOSE):
         message = f"its encoding is not certain; it was read as {encoding}"
         warnings = (warning(WarningCode.GUESSED_ENCODING, message),)
     if encoding == "cp1252" and "¤" in text and not _C1.search(data):
