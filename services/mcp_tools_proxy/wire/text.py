@@ -50,6 +50,11 @@ HIDDEN = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}]|{_SELECTOR}")
 HIDDEN_IN_WORDS = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}\ufe0e\ufe0f]+")
 """Matches a run of hidden characters, including emoji selectors, which words do not need."""
 
+TAGGED_FLAGS = "\U0001f3f4(?:\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067" + (
+    "|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
+)
+"""Matches the flags of England, Scotland and Wales, the only ones made of tag characters."""
+
 
 def hidden_kind(text: str, start: int, end: int) -> HiddenKind:
     """Return the kind of a run that ``HIDDEN`` matched in ``text``.

@@ -5,18 +5,20 @@ Also finds pages without text and formats page numbers for messages.
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import accumulate
 from typing import Literal
 
 from mcp_tools_proxy.domain.document import Document, ImportWarning, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import join_first
-from mcp_tools_proxy.wire.text import cut_utf8
+from mcp_tools_proxy.wire.text import TAGGED_FLAGS, cut_utf8
 
 IMPORTER_VERSION = "1"
 """Increased by each release whose importers extract other text: `documents import FOLDER` then
@@ -24,6 +26,9 @@ imports all files again."""
 
 PAGE_BYTES = 8000
 """Maximum page of a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
+
+MAX_HEADINGS = 100_000
+"""Sections of a document; 300,000 of them are 33 MB of JSON."""
 
 MAX_RANGES = 20
 """Page ranges listed; a book with a picture on every other page would fill screens."""
@@ -33,6 +38,13 @@ _ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _DATE_FORMS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_PLANTED = re.compile(
+    f"(?P<flag>{TAGGED_FLAGS})|(?P<tags>[\U000e0000-\U000e007f]+)"
+    "|[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f"
+    "\U000e0100-\U000e01ef]{4,}"
+)
+"""Tag characters, except those of flags, and runs of joiners, selectors and marks for line breaks
+and directions, which can encode bytes. Spelling and emoji need up to three of these in a row."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of pages done and the total."""
@@ -138,9 +150,27 @@ def clean(text: str) -> str:
     return _UNWANTED.sub("", text)
 
 
+class PlantedText:
+    """A text with characters that carry text for models which no reader sees."""
+
+    def __init__(self, text: str) -> None:
+        matches = () if text.isascii() else _PLANTED.finditer(text)
+        found = [it for it in matches if not it["flag"]]
+        self._starts = [it.start() for it in found]
+        self._lengths = [0, *accumulate(len(it[0]) for it in found)]
+        self.rest = _PLANTED.sub(lambda it: it["flag"] or "", text) if found else text
+        """The text without them."""
+        self.letters = sum(len(it[0]) for it in found if it["tags"] or len(set(it[0])) > 1)
+        """Their number; a run of one character, as editors leave it, carries nothing."""
+
+    def offset(self, char: int) -> int:
+        """Return the offset in ``rest`` of an offset in the text."""
+        return char - self._lengths[bisect_left(self._starts, char)]
+
+
 def one_line(text: str) -> str:
     """Return ``text`` on one line, for a title or tag: no control characters, single spaces."""
-    return clean(" ".join(text.split()))
+    return PlantedText(clean(" ".join(text.split()))).rest
 
 
 def language_tag(text: str) -> str | None:
@@ -212,7 +242,17 @@ def build_document(
 
     A file without headings gets one section named after the document, so that ``read_doc_section``
     always works.
+
+    Planted characters are left out, and counted as hidden text. Raises ImportFailed if there are
+    too many headings.
     """
+    check_headings(len(headings))
+    read = [PlantedText(page) for page in pages]
+    pages = tuple(page.rest for page in read)
+    headings = [
+        replace(it, title=PlantedText(it.title).rest, char=read[it.page - 1].offset(it.char))
+        for it in headings
+    ]
     name = one_line(options.title or "") or one_line(facts.title) or one_line(options.stem)
     return Document(
         tenant_id=options.tenant_id,
@@ -226,8 +266,24 @@ def build_document(
         language=options.language or facts.language,
         date=facts.date,
         text_format=text_format,
-        warnings=tuple(warnings),
+        warnings=_with_planted(warnings, sum(page.letters for page in read)),
     )
+
+
+def _with_planted(warnings: Sequence[ImportWarning], letters: int) -> tuple[ImportWarning, ...]:
+    """Return warnings in which the one about hidden text also counts the planted letters."""
+    if not letters:
+        return tuple(warnings)
+    others = [it for it in warnings if it.code != WarningCode.HIDDEN_TEXT]
+    stated = [it.message for it in warnings if it.code == WarningCode.HIDDEN_TEXT]
+    # hidden_text starts with the number
+    return (*others, *hidden_text(letters + sum(int(it.partition(" ")[0]) for it in stated)))
+
+
+def check_headings(count: int) -> None:
+    """Raise ImportFailed if a file has too many headings."""
+    if count > MAX_HEADINGS:
+        raise ImportFailed(f"has more than {MAX_HEADINGS} headings: cut it into parts")
 
 
 def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str, Section]:

@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.guards import GuardName
 from mcp_tools_proxy.policy.guards.known_hosts import host_of, is_odd
 from mcp_tools_proxy.policy.guards.secrets import find_secrets
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
-from mcp_tools_proxy.wire.text import HIDDEN, hidden_kind
+from mcp_tools_proxy.wire.text import HIDDEN, TAGGED_FLAGS, hidden_kind
 
 _GAP = r"(?:[^\w.!?]|_){1,8}"
 _WORDS = rf"(?:[^\W_]{{1,20}}{_GAP}){{0,4}}"
@@ -106,13 +106,8 @@ _LETTERS = "\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc\u0900-\u0dff\u1780-\u18af"
 """Scripts whose spelling uses joiners between two letters: Arabic, Indic, Khmer, Mongolian."""
 
 _EMOJI = "\u2190-\u2bff\u3030\u303d\U0001f000-\U0001faff"
-_FLAGS = "\U0001f3f4(?:\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067" + (
-    "|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
-)
-"""The flags of England, Scotland and Wales, the only ones made of tag characters."""
-
 _HIDDEN_RUN = re.compile(
-    rf"(?P<spelling>{_FLAGS}|(?<=[{_LETTERS}])[\u200c\u200d](?=[{_LETTERS}])"
+    rf"(?P<spelling>{TAGGED_FLAGS}|(?<=[{_LETTERS}])[\u200c\u200d](?=[{_LETTERS}])"
     rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))|(?:{HIDDEN.pattern}){{1,256}}"
 )
 _BYTE_ORDER_MARK = "\ufeff"
