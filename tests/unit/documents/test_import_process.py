@@ -170,6 +170,30 @@ async def test_the_result_is_validated_like_an_untrusted_file(
 FLOOD = "import os\nwhile True: os.write(1, b'\\n' * 65536)"
 
 
+async def test_a_file_that_needs_too_much_memory_is_refused_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "list.md"
+    path.write_text("* a\n" * 600_000, encoding="ascii")
+    with pytest.raises(ImportFailed) as caught:
+        await imported(Importer(timeout_s=BOUND_S), path, ".md", options())
+    assert "needs more memory than an import may use" in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGABRT)", "lack of memory"),
+        ("import os; os._exit(120)", "needs more memory than an import may use"),
+        ("import os; os._exit(1)", "the importer crashed"),
+    ],
+)
+async def test_a_process_without_an_answer_is_explained_by_its_exit(
+    note: Path, program: str, reason: str
+) -> None:
+    with pytest.raises(ImportFailed) as caught:
+        await imported(running(program), note, ".md", options())
+    assert reason in caught.value.reason
+
+
 async def test_unread_output_does_not_hold_a_slot(note: Path) -> None:
     importer = running("print('document 99999999999', flush=True)\n" + FLOOD)
     async with asyncio.timeout(BOUND_S):

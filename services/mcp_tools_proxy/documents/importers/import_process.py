@@ -335,6 +335,12 @@ def _reason_of(exit_code: int, cpu_s: float) -> str:
     if exit_code == -signal.SIGXCPU:
         advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
         return f"takes more than {cpu_s:g} s of CPU; {advice}"
-    if exit_code == -signal.SIGKILL:
+    if exit_code in {-signal.SIGKILL, _CANNOT_END}:
         return "needs more memory than an import may use, or than is available"
+    if exit_code == -signal.SIGABRT:  # of libraries in C++ and Rust without memory
+        return "cannot be imported: the importer crashed, perhaps for lack of memory"
     return "cannot be imported: the importer crashed"
+
+
+_CANNOT_END = 120
+"""Exit code of Python if it cannot write its last output, for lack of memory."""

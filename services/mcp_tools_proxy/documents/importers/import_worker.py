@@ -7,6 +7,7 @@ import json
 import math
 import resource
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,7 +31,14 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(source.readline())  # written by the gateway; the file follows
     limit_process(math.ceil(request["cpu_s"]))
-    sink.write(_answer(request, source, sink))
+    answer: Sequence[bytes]
+    try:
+        answer = _answer(request, source, sink)
+    except MemoryError:  # until its traceback is gone, not even a list can be made
+        answer = _NO_MEMORY
+    except RecursionError:
+        answer = _TOO_DEEP
+    sink.writelines(answer)
     sink.flush()
 
 
@@ -56,7 +64,11 @@ def limit_process(cpu_s: int = CPU_S) -> None:
     confine_parser(read=OCR_DATA)
 
 
-def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> bytes:
+_NO_MEMORY = (b'failed "needs more memory than an import may use: cut it into parts"\n',)
+_TOO_DEEP = (b'failed "is nested too deeply to be read"\n',)
+
+
+def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> list[bytes]:
     # after the limits are set
     from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions  # noqa: PLC0415
@@ -74,10 +86,8 @@ def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> bytes:
     try:
         document = dump_document(import_data(source.read(), str(request["suffix"]), options, show))
     except (ImportFailed, InvalidDocument) as error:
-        return b"failed " + json.dumps(error.reason).encode() + b"\n"
-    except MemoryError:
-        return b"failed " + json.dumps("needs more memory than an import may use").encode() + b"\n"
-    return b"document %d\n" % len(document) + document
+        return [b"failed " + json.dumps(error.reason).encode() + b"\n"]
+    return [b"document %d\n" % len(document), document]
 
 
 if __name__ == "__main__":
