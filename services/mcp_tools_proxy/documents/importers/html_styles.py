@@ -13,6 +13,17 @@ from PIL import ImageColor
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+NOT_TEXT = frozenset(
+    {
+        *("area", "audio", "base", "canvas", "col", "colgroup", "datalist", "embed", "frame"),
+        *("frameset", "head", "iframe", "link", "map", "meta", "noembed", "noframes", "object"),
+        *("param", "rp", "script", "source", "style", "title", "track", "video", "wbr"),
+    }
+)
+"""Elements whose content is not text of the page."""
+
+HIDDEN_ELEMENTS = frozenset({"template", "noscript"})
+
 Colour = tuple[int, int, int]
 
 MAX_RULES = 3_000

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.html_math import MathReader
 from mcp_tools_proxy.documents.importers.html_styles import (
+    HIDDEN_ELEMENTS,
+    NOT_TEXT,
     Appearance,
     StyleSheet,
     appearance,
@@ -82,40 +84,6 @@ _BLOCKS = frozenset(
     }
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_NEVER = frozenset(
-    {
-        "area",
-        "audio",
-        "base",
-        "canvas",
-        "col",
-        "colgroup",
-        "datalist",
-        "embed",
-        "frame",
-        "frameset",
-        "head",
-        "iframe",
-        "link",
-        "map",
-        "meta",
-        "noembed",
-        "noframes",
-        "object",
-        "param",
-        "rp",
-        "script",
-        "source",
-        "style",
-        "title",
-        "track",
-        "video",
-        "wbr",
-    }
-)
-"""Elements whose content is not text of the page."""
-
-_HIDDEN = frozenset({"template", "noscript"})
 _BOLD = frozenset({"b", "strong"})
 _ITALIC = frozenset({"i", "em"})
 _CODE = frozenset({"code", "samp", "tt"})
@@ -310,9 +278,9 @@ class PageWalk:
             if math:
                 self._runs.append((f"${math}$", self._style._replace(verbatim=True)))
             return None
-        if tag in _NEVER:
+        if tag in NOT_TEXT:
             return None
-        if tag in _HIDDEN:
+        if tag in HIDDEN_ELEMENTS:
             self._count(node, tag)
             return None
         attributes = node.attributes

@@ -2,12 +2,10 @@
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -17,45 +15,39 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     build_document,
+    check_headings,
     clean,
     hidden_text,
     one_line,
     paginate,
 )
 from mcp_tools_proxy.documents.importers.front_matter import split_front_matter
+from mcp_tools_proxy.documents.importers.markdown_hidden import without_hidden
+from mcp_tools_proxy.documents.importers.markdown_prose import Edit, MarkdownBlocks, MarkdownProse
+from mcp_tools_proxy.documents.importers.markdown_writer import script_text
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-_CODE = r"(?<!`)(`+)(?!`)(?:(?!\n[ \t]*\n)[\s\S])+?(?<!`)\1(?!`)"
-"""Code within a paragraph."""
-
-_TAIL_CHARS = 1000
-"""Characters after the last comment, in which code can end."""
-
-_COMMENT = re.compile(rf"{_CODE}|<!--(?P<hidden>.*?)-->", re.DOTALL)
-_DEFINED_COMMENT = re.compile(
-    r"^ {0,3}\[[^\[\]\n]*\]:[ \t]*(?:#|<>)[ \t]+(?P<hidden>\(.*\)|\".*\"|'.*')[ \t]*(?:\n|\Z)",
-    re.MULTILINE,
-)
-_HIDDEN_START = re.compile(
-    rf"{_CODE}"
-    r"|<(?P<tag>template\b|\w{1,20}\b(?=[^<>]{0,2000}\s(?:hidden\b|style\s*=\s*[\"'][^\"'<>]*"
-    r"(?:display:\s*none|visibility:\s*hidden|opacity:\s*0(?![.\d])|font-size:\s*0(?!\.)))))"
-    r"[^<>]*>",
-    re.DOTALL | re.IGNORECASE,
-)
-_ELEMENT_EDGE = re.compile(rf"{_CODE}|<(?P<end>/?)(?P<tag>\w{{1,20}})\b[^<>]*>")
-_TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(
-    rf"{_CODE}"
-    r"|!?\[(?P<text>(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\]"
+    r"!?\[(?P<text>(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\]"
     r"(?:\(\s*(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\([^()\s]*\))*)"
     r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)|\[(?P<name>[^\[\]]*)\])"
 )
 _DEFINITION = re.compile(r"^ {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*\S+.*(?:\n|\Z)", re.MULTILINE)
 _ANCHOR = re.compile(r"</?a(?:\s[^<>]*)?>", re.IGNORECASE)
+
+_SCRIPT = re.compile(
+    r"\\.|\$\$[^$]*+\$\$|\$(?=\S)[^$\n]*+(?<=\S)\$(?!\d)|<[^<>]*+>|\]\([^()\s]*+\)"
+    r"|\b(?:https?|ftp|mailto):\S++"
+    r"|(?P<mark>(?<!~)~(?!~)|(?<!\^)\^(?!\^))(?P<inner>(?:[^\s\\^~\[\]`$<>|\0]|\\[ ])++)"
+    r"(?P=mark)(?!(?P=mark))",
+    re.DOTALL,
+)
+"""Pandoc's superscripts and subscripts; formulas, tags and addresses are passed over."""
+
+_BASE = re.compile(r"[A-Za-zΑ-ω)\]}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +67,14 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """
     decoded = decode_text(data, options)
     facts, text = split_front_matter(clean(decoded.text))
-    visible, hidden = _without_hidden(text)
+    source = MarkdownProse(text)
+    hidden = without_hidden(source)
     if not options.with_link_targets:
-        visible = _without_link_targets(visible)
+        _without_link_targets(source)
+    if "^" in text or "~" in text:
+        source.edit(_scripts(source.prose))
     warnings = (*decoded.warnings, *hidden_text(hidden))
-    return build_from_markdown(visible, options, facts=facts, warnings=warnings)
+    return build_from_markdown(source.text, options, facts=facts, warnings=warnings)
 
 
 def build_from_markdown(
@@ -95,7 +90,7 @@ def build_from_markdown(
     """
     if not text.strip():
         raise ImportFailed("is empty")
-    blocks = list(_blocks(text))
+    blocks = _blocks(text)
     pages = paginate(text, _page_edges(blocks))
     headings = _place_headings(blocks, pages)
     if not own_title(facts.title):
@@ -110,122 +105,81 @@ def build_from_markdown(
     )
 
 
-def _without_hidden(text: str) -> tuple[str, int]:
-    """Return Markdown without comments and hidden HTML, and the number of their letters."""
-    letters = 0
+def _without_link_targets(source: MarkdownProse) -> None:
+    """Keep the text of links and the descriptions of pictures only."""
+    names = {found[1].lower() for found in _DEFINITION.finditer(source.prose)}
 
-    def remove(found: re.Match[str]) -> str:
-        nonlocal letters
-        if found["hidden"] is None:
-            return found[0]
-        letters += _letters(found["hidden"])
-        return ""
+    def marks() -> Iterator[Edit]:
+        for found in _LINK.finditer(source.prose):
+            name = found["name"]
+            if name is None or (name or found["text"]).lower() in names:
+                yield found.start(), found.start("text"), ""
+                yield found.end("text"), found.end(), ""
 
-    def remove_all(part: str) -> str:
-        nonlocal letters
-        # each comment without an end would be searched for it
-        last = part.rfind("-->")
-        end = last + _TAIL_CHARS if last >= 0 else 0
-        part = _COMMENT.sub(remove, part[:end]) + part[end:]
-        part, hidden = _without_hidden_elements(part)
-        letters += hidden
-        return _DEFINED_COMMENT.sub(remove, part)
-
-    is_suspect = "<" in text or "]:" in text
-    return (_outside_code(text, remove_all) if is_suspect else text), letters
+    for _ in range(2):  # a picture can be the text of a link
+        source.edit(list(marks()))
+    for pattern in (_DEFINITION, _ANCHOR):
+        source.edit([(*found.span(), "") for found in pattern.finditer(source.prose)])
 
 
-def _without_hidden_elements(text: str) -> tuple[str, int]:
-    """Return Markdown without hidden HTML elements, and the number of their letters."""
-    starts = [it.start() for it in _HIDDEN_START.finditer(text) if it["tag"]]
-    ends = _ends_of_elements(text) if starts else {}
-    parts: list[str] = []
-    at = letters = 0
-    for start in starts:
-        end = ends.get(start)
-        if end is not None and start >= at:
-            parts.append(text[at:start])
-            letters += _letters(text[start:end])
-            at = end
-    return "".join((*parts, text[at:])), letters
+def _scripts(text: str) -> Iterator[Edit]:
+    """Yield the superscripts and subscripts as all importers write them."""
+    last = 0
+    for found in _SCRIPT.finditer(text):
+        if mark := found["mark"]:
+            start, end = found.span()
+            before, after = text[max(0, start - 40) : start], text[end : end + 3]
+            if start == last:  # SO~4~^2-^
+                before = before[:-1]
+            inner = found["inner"].replace("\\ ", " ")
+            if _is_script(mark, inner, before[-1:], after[:1]):
+                last = end
+                yield start, end, script_text("^" if mark == "^" else "_", inner, before, after)
 
 
-def _ends_of_elements(text: str) -> dict[int, int]:
-    """Return the ends of the HTML elements that are closed, by their starts."""
-    ends: dict[int, int] = {}
-    opened: defaultdict[str, list[int]] = defaultdict(list)
-    for found in _ELEMENT_EDGE.finditer(text):
-        if found["tag"]:
-            starts = opened[found["tag"].lower()]
-            if not found["end"]:
-                starts.append(found.start())
-            elif starts:
-                ends[starts.pop()] = found.end()
-    return ends
+def _is_script(mark: str, inner: str, before: str, after: str) -> bool:
+    """Return whether marks are of a script: ranges (1~3,4~6), struck words, 2^3^4 are not."""
+    if after.isdigit() or not (any(map(str.isalnum, inner)) or inner in {"+", "-", "−"}):
+        return False
+    if mark == "~":
+        is_short = len(inner) <= 3 and "," not in inner
+        return _BASE.fullmatch(before) is not None and (is_short or not after.isalpha())
+    if before.isalnum() or before in {")", "]", "}"}:
+        return inner.isdigit() or not after.isalpha()
+    return inner.isdigit() and after.isupper() and not before.strip()
 
 
-def _letters(html: str) -> int:
-    return len("".join(_TAG.sub("", html).split()))
+def _blocks(text: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    source = MarkdownBlocks(text)
+    headings = 0
+
+    def add(tokens: list[Token]) -> None:
+        nonlocal headings
+        heading = None
+        if tokens[0].type == "heading_open":
+            headings += 1
+            check_headings(headings)
+            heading = int(tokens[0].tag[1:]), tokens[1].content
+        blocks.append(_Block(source.span(tokens[0])[0], heading))
+
+    source.read(add)
+    return [
+        block if block.heading is None else replace(block, heading=_shown(block.heading, source))
+        for block in blocks
+    ]
 
 
-def _without_link_targets(text: str) -> str:
-    """Return Markdown with the text of links and the descriptions of pictures only."""
-    names = {found[1].lower() for found in _DEFINITION.finditer(text)}
-
-    def keep_text(found: re.Match[str]) -> str:
-        if found["text"] is None:
-            return found[0]
-        name = found["name"]
-        if name is not None and (name or found["text"]).lower() not in names:
-            return found[0]
-        return found["text"]
-
-    def drop(part: str) -> str:
-        for _ in range(2):  # a picture can be the text of a link
-            part = _LINK.sub(keep_text, part)
-        return _ANCHOR.sub("", _DEFINITION.sub("", part))
-
-    return _outside_code(text, drop)
-
-
-def _outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Return text with a change of the parts outside blocks of code."""
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    parser = MarkdownIt("commonmark").enable("table").disable("inline")
-    parts: list[str] = []
-    at = 0
-    for token in parser.parse(text):
-        if token.type in {"fence", "code_block"} and token.map is not None:
-            start, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
-            parts += [change(text[at:start]), text[start:end]]
-            at = end
-    return "".join((*parts, change(text[at:])))
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    # only headings need inline parsing
-    parser = MarkdownIt("commonmark").enable("table").disable("inline")
-    references: dict[str, object] = {}
-    tokens = parser.parse(text, references)
-    for number, token in enumerate(tokens):
-        if token.level == 0 and token.map is not None:
-            heading = None
-            if token.type == "heading_open":
-                heading = int(token.tag[1:]), _plain(tokens[number + 1].content, parser, references)
-            yield _Block(starts[token.map[0]], heading)
-
-
-def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> str:
+def _shown(heading: tuple[int, str], source: MarkdownBlocks) -> tuple[int, str]:
+    level, text = heading
     parts: list[Token] = []
-    parser.inline.parse(heading, parser, references, parts)
-    return one_line(
-        "".join(
-            " " if part.type in {"softbreak", "hardbreak"} else part.content
-            for part in parts
-            if part.type != "html_inline"
-        )
+    source.parser.inline.parse(text, source.parser, source.references, parts)
+    shown = (
+        " " if part.type in {"softbreak", "hardbreak"} else part.content
+        for part in parts
+        if part.type != "html_inline"
     )
+    return level, one_line("".join(shown))
 
 
 def _page_edges(blocks: Sequence[_Block]) -> list[int]:

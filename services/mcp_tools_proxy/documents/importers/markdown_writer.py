@@ -190,7 +190,7 @@ def _marked(level: str, value: str | bool, inner: str, before: str, after: str) 
     lead = inner[: len(inner) - len(inner.lstrip())]
     trail = inner[len(inner.rstrip()) :]
     if level == "script":
-        return lead + _script(str(value), text, before if not lead else "", after) + trail
+        return lead + script_text(str(value), text, before if not lead else "", after) + trail
     if level == "link":
         return f"{lead}{_link(text, str(value))}{trail}"
     splits_word = (not lead and before[-1:].isalnum()) or (not trail and after[:1].isalnum())
@@ -212,7 +212,8 @@ def _link(text: str, target: str) -> str:
     return f"[{text}]({target})"
 
 
-def _script(kind: str, text: str, before: str, after: str) -> str:
+def script_text(kind: str, text: str, before: str, after: str) -> str:
+    """Return a superscript or subscript ("^" or "_") between the texts beside it."""
     if kind == "note" or (kind == "^" and _is_note(text, before, after)):
         mark = text if text.startswith("[") or not text.isalnum() else f"[{text}]"
         lead = "" if not before or before[-1].isspace() else " "
