@@ -171,7 +171,8 @@ def level_text(text: str) -> LevelText:
         level = editor.replace(start, end, new)
         if found.lastgroup == "hyphen":
             hyphens.append(level)
-            kinds.append(_hyphen(found[0], text[start - 1] + text[end]).value)
+            before = text[max(start - _LIST_MARK_CHARS, 0) : start]
+            kinds.append(_hyphen(found[0], before, text[end]).value)
     mapped = editor.finish()
     return LevelText(mapped.text, mapped.levels, mapped.places, hyphens, bytes(kinds))
 
@@ -205,9 +206,16 @@ def _joins_others(character: str) -> bool:
     return unicodedata.combining(character) > 0 or "\u1160" <= character <= "\u11ff"
 
 
-def _hyphen(found: str, neighbours: str) -> Hyphen:
+_LIST_MARK = re.compile(r"(?:\n|^)[^\S\n]*[(\[§]?(?:\d{1,3}|[^\W\d_])\Z")
+_LIST_MARK_CHARS = 12
+
+
+def _hyphen(found: str, before: str, after: str) -> Hyphen:
+    neighbours = before[-1] + after
     if found[0] == _SOFT_HYPHEN:
         return Hyphen.AT_LINE_END
+    if after.isalpha() and found[1:] and "\n" not in found and _LIST_MARK.search(before):
+        return Hyphen.DASH  # 6- The fee
     if neighbours.isdigit():  # 10–20 counts as one number, so a quote of 10 alone would cut it
         return Hyphen.IN_LINE
     if found[0] not in _HYPHENS:

@@ -206,3 +206,15 @@ def test_a_long_quote_has_a_closest_passage_if_a_part_of_it_matches(quote: str) 
     assert found is not None
     assert found.similarity > 0.95
     assert abs(found.span.start_char - 900) < 40
+
+
+@each_row("mark", ["6- ", "12- ", "a- ", "(b- ", "§6- ", "6 - ", "a) ", "6. "])
+def test_a_quote_can_start_after_the_mark_of_its_line(mark: str) -> None:
+    pages = (f"The rules\n  {mark}Each late return costs a fee.\n",)
+    assert quoted("Each late return costs", pages) == ["Each late return costs"]
+
+
+@each_row("text", ["a 6- to 8-week plan", "a 6-\nmonth plan", "6-month plan", "6- 8 months"])
+def test_a_quote_cannot_start_within_a_word_with_a_number(text: str) -> None:
+    for quote in ("to 8-week plan", "month plan", "8 months"):
+        assert quoted(quote, (text,)) == []
