@@ -235,7 +235,8 @@ class Uploads:
 
     async def _spool(self, request: Request) -> FileIO:
         with _as_store_unavailable():
-            file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
+            # opened by a thread, it stayed open if the request was cancelled meanwhile
+            file = open_temporary("mcp-tools-proxy-upload-")
         try:
             await _receive(request, file, self._max_document_bytes)
         except BaseException:
