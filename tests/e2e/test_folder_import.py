@@ -188,6 +188,70 @@ def test_prune_refuses_many_documents(run: Run, share: Path) -> None:
     assert files_of(imported(run, share, "--prune-all")["removed"]) == ["a.md", "e.md"]
 
 
+def test_folders_of_the_same_name_do_not_replace_or_remove_each_others_documents(
+    run: Run, root: Path, share: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / "share"
+    write(other, "b/x.md", "g.md")
+    write(other, "a.md", text="Other.")
+    imported(run, share)
+    second = imported(run, other, "--prune")
+    assert (files_of(second["imported"]), second["unchanged"]) == (["b/x.md"], 1)
+    assert (files_of(second["failed"]), second["removed"]) == (["a.md"], [])
+    assert "kept 4 documents" in second["stderr"]
+    first = imported(run, share, "--prune-all")
+    assert (first["removed"], first["unchanged"], first["exit_code"]) == ([], 6, 1)
+    assert len(first["kept"]) == 1
+    assert doc_ids(run) == {"a", "b/c", "b/d", "b/x", "e", "f", "g"}
+    assert "Other." not in stored(root, "a").pages[0]
+
+
+def test_readers_of_another_folders_documents_stay(
+    run: Run, root: Path, share: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / "share"
+    write(other, "a.md")
+    rights = tmp_path / "rights.json"
+    rights.write_text(json.dumps({"files": [{"path": "**", "readers": {"users": ["eve"]}}]}))
+    imported(run, share)
+    assert files_of(imported(run, other, "--rights", rights)["failed"]) == ["a.md"]
+    assert stored(root, "a").readers is None
+
+
+@pytest.mark.parametrize("prune", ["--prune", "--prune-all"])
+def test_a_named_source_can_be_mounted_elsewhere(
+    run: Run, root: Path, share: Path, tmp_path: Path, prune: str
+) -> None:
+    imported(run, share)
+    elsewhere = share.rename(tmp_path / "mounted")
+    (elsewhere / "a.md").unlink()
+    write(elsewhere, "e.md", text="New.")
+    moved = imported(run, elsewhere, "--source", "share", prune)
+    assert (files_of(moved["imported"]), files_of(moved["removed"])) == (["e.md"], ["a.md"])
+    assert (moved["unchanged"], moved["exit_code"]) == (4, 0)
+
+
+def test_prune_keeps_the_documents_of_an_empty_subfolder(
+    run: Run, share: Path, tmp_path: Path
+) -> None:
+    write(share, *(f"n{number}.md" for number in range(10)), "lost/x/y.md")
+    imported(run, share)
+    (share / "a.md").unlink()
+    (share / "lost/x/y.md").unlink()
+    (share / "lost/x").rmdir()
+    (share / "lost/.hidden").touch()
+    pruned = imported(run, share, "--prune")
+    assert (files_of(pruned["removed"]), pruned["exit_code"]) == (["a.md"], 1)
+    assert "lost: has no files" in pruned["stderr"]
+    assert "lost/x/y" in doc_ids(run)
+    again = imported(run, share, "--prune-all", "--dry-run")
+    assert files_of(again["removed"]) == ["lost/x/y.md"]
+    (share / "lost/.hidden").unlink()
+    (share / "lost").rmdir()
+    removed = imported(run, share, "--prune")
+    assert (files_of(removed["removed"]), removed["exit_code"]) == (["lost/x/y.md"], 0)
+
+
 def test_the_rights_file_sets_readers_and_tags(
     run: Run, root: Path, share: Path, tmp_path: Path
 ) -> None:

@@ -415,6 +415,7 @@ class _SourceEntry(BaseModel):
     path: _ShortText
     digest: _ShortText
     importer: _ShortText
+    folder: _ShortText = ""
 
 
 def _check_date(value: str) -> str:

@@ -75,12 +75,14 @@ class DocumentSource(NamedTuple):
     """The file that a document was imported from: ``name`` of the source and relative ``path``.
 
     ``digest`` is the SHA-256 of the file in hex, ``importer`` the version of the importer.
+    ``folder`` is a hash of the machine's name and the folder's path; "" is unknown.
     """
 
     name: str
     path: str
     digest: str
     importer: str
+    folder: str = ""
 
 
 MetadataValue = str | int | float | bool | tuple[str, ...]

@@ -35,7 +35,15 @@ def plan(
     adopts: bool = False,
 ) -> ImportPlan:
     found = SourceFiles(files=dict.fromkeys(paths, STAMP), failed=dict.fromkeys(failed, "reason"))
-    return plan_import(found, stored, tenant_id="t", source="share", include=include, adopts=adopts)
+    return plan_import(
+        found,
+        stored,
+        tenant_id="t",
+        source="share",
+        folder=None,
+        include=include,
+        adopts=adopts,
+    )
 
 
 def ids(planned: ImportPlan) -> Mapping[str, str]:

@@ -253,7 +253,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         Of a FOLDER, only new and changed files are imported, several at a time. The ids are the
         relative paths without suffix. Hidden files and links are skipped. --prune changes nothing
         if the folder is empty. With --json: imported, unchanged, new_readers, failed, removed,
-        warnings and skipped.
+        kept, warnings and skipped.
         """
         chosen = FolderOptions(
             source=source or "",
@@ -296,6 +296,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
                 options = replaced(
                     chosen,
                     source=source or _name_of(folder),
+                    is_named=bool(source),
                     adopts=replace,
                     facts={"date": wanted.date, "metadata": wanted.metadata},
                 )

@@ -3,34 +3,19 @@
 import asyncio
 import json
 import os
-import sys
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field, replace
-from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from mcp_tools_proxy.app.workers import usable_cpus
 from mcp_tools_proxy.cli.documents.document_files import all_heads
 from mcp_tools_proxy.cli.documents.document_stores import Unusable, open_writer
 from mcp_tools_proxy.cli.documents.file_digests import FileDigests, KnownDigest
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.files_progress import files_progress
 from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile, RightsRule
@@ -59,7 +44,7 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.storage.cache_folder import default_folder
-from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.text import printable, quote
 
 MAX_JOBS = 8
 """Default limit of parallel imports; each can take 1 GiB of memory."""
@@ -70,20 +55,26 @@ MAX_REMOVED_SHARE = 0.2
 WRITE_FAILURES = 5
 """Consecutive failures to store a document after which a run ends: the disk is full."""
 
-LINE_S = 10.0
-"""Seconds between progress lines if stderr is not a terminal."""
-
 _IN_MEMORY_BYTES = 8_000_000
 _PIECE_BYTES = 1024 * 1024
+
+_OTHER_FOLDER = (
+    "its document was imported from another folder or machine; name the source with --source, by "
+    "the same name if this is the same folder, otherwise by another name"
+)
 
 _CONFLICT = "the document was changed by another program during the import; run the import again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderOptions:
-    """The options of one import of a folder; an empty ``include`` is every file."""
+    """The options of one import of a folder; an empty ``include`` is every file.
+
+    ``is_named``: an operator named the source, so its documents may come from any folder.
+    """
 
     source: str = ""
+    is_named: bool = False
     include: tuple[str, ...] = ()
     rights_path: Path | None = None
     rights: RightsFile = field(default_factory=RightsFile)
@@ -190,6 +181,8 @@ class FolderImport:
         self._write_failures = 0
         self._ended = ""
         """Why the run ended early, or removed nothing; "" if it did not."""
+        self._kept: list[str] = []
+        """Why documents without files were kept."""
         self._found = SourceFiles()
 
     async def run(self) -> bool:
@@ -202,6 +195,7 @@ class FolderImport:
                 heads,
                 tenant_id=self._tenant_id,
                 source=self._options.source,
+                folder=None if self._options.is_named else self._folder.identity,
                 include=self._options.include,
                 adopts=self._options.adopts,
             )
@@ -217,7 +211,7 @@ class FolderImport:
             raise
         finally:
             self._print()
-        return not (self._failed or self._ended)
+        return not (self._failed or self._ended or self._kept)
 
     async def _list_files(self) -> SourceFiles:
         rights_path = self._options.rights_path
@@ -233,7 +227,7 @@ class FolderImport:
         queue = iter(waiting)
         jobs = self._options.jobs or min(usable_cpus(), MAX_JOBS)
 
-        async with _progress(len(waiting)) as advance:
+        async with files_progress(len(waiting)) as advance:
 
             async def work() -> None:
                 importer = self._new_importer()
@@ -259,6 +253,9 @@ class FolderImport:
         """Count an unchanged file, and set the readers of its document."""
         rule, head = self._options.rights.rule_of(file.path), file.head
         if head is not None and rule is not None and rule.sets_readers:
+            if file.is_foreign and rule.to_readers() != head.readers:
+                self._fail(file.path, _OTHER_FOLDER)
+                return
             try:
                 await self._set_readers(head, rule)
             except (VersionConflict, NoSuchDocument):
@@ -304,6 +301,8 @@ class FolderImport:
                 await self._keep(file)
                 return
         with copied:
+            if file.is_foreign:
+                raise ImportFailed(_OTHER_FOLDER)
             if self._options.is_dry_run:
                 self._note("imported", file.path, file.doc_id)
                 return
@@ -366,7 +365,8 @@ class FolderImport:
         if KINDS.get(Path(file.path).suffix.lower()) not in (FileKind.PDF, FileKind.PICTURE):
             options = replace(options, ocr_languages=())
         importer = _importer_of(options, self._options.facts)
-        return DocumentSource(self._options.source, file.path, digest, importer)
+        name, folder = self._options.source, self._folder.identity
+        return DocumentSource(name, file.path, digest, importer, folder)
 
     def _options_for(self, file: PlannedFile) -> ImportOptions:
         rule = self._options.rights.rule_of(file.path)
@@ -379,13 +379,27 @@ class FolderImport:
                 f"{self._folder.root} has no files, so no documents are removed; is it mounted?"
             )
             return
-        if len(plan.gone) > plan.stored * MAX_REMOVED_SHARE and not self._options.prunes_all:
+        if plan.foreign:
+            self._kept.append(
+                f"kept {counted(len(plan.foreign), 'document')} imported from another folder or "
+                f"machine; if it is the same folder, add --source {quote(self._options.source)}"
+            )
+        gone = list(plan.gone)
+        for folder, heads in plan.emptied.items():
+            if self._options.prunes_all:
+                gone += heads
+            else:
+                self._kept.append(
+                    f"{printable(folder)}: has no files, kept {counted(len(heads), 'document')}; "
+                    "is it mounted? Delete the folder, or add --prune-all, to remove them"
+                )
+        if len(gone) > plan.stored * MAX_REMOVED_SHARE and not self._options.prunes_all:
             self._ended = (
-                f"the files of {len(plan.gone)} of {plan.stored} documents are gone, which is over "
+                f"the files of {len(gone)} of {plan.stored} documents are gone, which is over "
                 f"{MAX_REMOVED_SHARE:.0%}: none was removed; check the folder, or add --prune-all"
             )
             return
-        for head in plan.gone:
+        for head in gone:
             if await asyncio.to_thread(self._folder.is_gone, _path_of(head)):
                 await self._remove(head)
 
@@ -422,8 +436,8 @@ class FolderImport:
             print_json(self._as_object())
         else:
             echo(", ".join(self._counts()))
-        if self._ended:
-            echo(self._ended, err=True)
+        for line in filter(None, [*self._kept, self._ended]):
+            echo(line, err=True)
 
     def _counts(self) -> list[str]:
         would = "would be " if self._options.is_dry_run else ""
@@ -453,6 +467,7 @@ class FolderImport:
             "removed": self._removed,
             "warnings": self._warnings,
             "skipped": sorted({*self._found.skipped, *self._found.others}),
+            **({"kept": self._kept} if self._kept else {}),
             **({"ended": self._ended} if self._ended else {}),
         }
 
@@ -508,64 +523,3 @@ def _copy(file: BinaryIO, to: BinaryIO) -> str:
             to.write(piece)
         except OSError as error:
             raise ImportUnavailable(error) from error
-
-
-class _Rate(ProgressColumn):
-    """The number of files per second."""
-
-    def render(self, task: Task) -> Text:
-        """Return the rate, once it is known."""
-        return Text("" if task.speed is None else f"{task.speed:.1f}/s")
-
-
-@asynccontextmanager
-async def _progress(total: int) -> AsyncIterator[Callable[[], None]]:
-    """Show the progress; yield the function to call after each file.
-
-    On a terminal it is a bar, otherwise a line every LINE_S.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        lines = _ProgressLines(total)
-        async with asyncio.TaskGroup() as group:
-            printing = group.create_task(lines.run())
-            try:
-                yield lines.advance
-            finally:
-                printing.cancel()
-        return
-    bar = Progress(
-        TextColumn("files"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        redirect_stdout=sys.stdout.isatty(),
-    )
-    with bar:
-        task = bar.add_task("files", total=total)
-        yield lambda: bar.advance(task)
-
-
-class _ProgressLines:
-    """Prints lines with the number of files done, their rate and the time left."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._done = 0
-        self._since = time.monotonic()
-
-    def advance(self) -> None:
-        """Count a file."""
-        self._done += 1
-
-    async def run(self) -> None:
-        """Print lines until cancelled."""
-        while True:
-            await asyncio.sleep(LINE_S)
-            rate = self._done / (time.monotonic() - self._since)
-            left_s = (self._total - self._done) / rate if rate else None
-            left = "" if left_s is None else f", {timedelta(seconds=round(left_s))} left"
-            echo(f"{self._done} of {self._total} files, {rate:.1f}/s{left}", err=True)

@@ -1,8 +1,9 @@
 """Plans the import of a folder: the document of each file, and the documents without a file."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate
 from posixpath import splitext
 
 from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, matches
@@ -16,23 +17,31 @@ _HASH_CHARS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """A file and its document; ``head`` is that document as it is stored, or None."""
+    """A file and its document; ``head`` is that document as it is stored, or None.
+
+    ``is_foreign``: the document was imported from another folder.
+    """
 
     path: str
     stamp: FileStamp
     doc_id: str
     head: DocumentHead | None
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPlan:
     """The files to import, and the documents of the source whose files are gone.
 
-    ``stored`` is the number of documents that the source has now.
+    ``foreign`` are those of them that were imported from another folder, ``emptied`` those below a
+    folder that is now empty, by that folder. ``stored`` is the number of documents that the source
+    has now from this folder.
     """
 
     files: Sequence[PlannedFile]
     gone: Sequence[DocumentHead]
+    foreign: Sequence[DocumentHead]
+    emptied: Mapping[str, Sequence[DocumentHead]]
     stored: int
 
 
@@ -42,10 +51,14 @@ def plan_import(
     *,
     tenant_id: str,
     source: str,
+    folder: str | None,
     include: Sequence[str],
     adopts: bool,
 ) -> ImportPlan:
     """Plan an import; ``heads`` are all documents of the tenant.
+
+    Documents of the source that were imported from another folder than ``folder`` are foreign; if
+    it is None, none is.
 
     A file keeps the id of the document that was imported from its path, even if the path is now
     written in another Unicode form. Other ids are made from the path. With ``adopts``, a file
@@ -71,16 +84,40 @@ def plan_import(
             head = by_path.pop(other)
         doc_id = names.new_id(path) if head is None else head.doc_id
         head = head or names.adopted(doc_id)
-        files.append(PlannedFile(path=path, stamp=stamp, doc_id=doc_id, head=head))
+        is_foreign = head is not None and _is_foreign(head, folder)
+        files.append(
+            PlannedFile(path=path, stamp=stamp, doc_id=doc_id, head=head, is_foreign=is_foreign)
+        )
     kept = {it.doc_id for it in files}
-    gone = [
-        head
-        for path, doc_id, head in of_source
-        if doc_id not in kept
-        and not found.may_have(path)
-        and (not include or matches(path, include))
-    ]
-    return ImportPlan(files=files, gone=gone, stored=len(of_source))
+    empty = found.empty_folders()
+    gone: list[DocumentHead] = []
+    foreign: list[DocumentHead] = []
+    emptied: dict[str, list[DocumentHead]] = {}
+    for path, doc_id, head in of_source:
+        if doc_id in kept or found.may_have(path) or (include and not matches(path, include)):
+            continue
+        if _is_foreign(head, folder):
+            foreign.append(head)
+        elif above := next((it for it in _folders_of(path) if it in empty), None):
+            emptied.setdefault(above, []).append(head)
+        else:
+            gone.append(head)
+    return ImportPlan(
+        files=files,
+        gone=gone,
+        foreign=foreign,
+        emptied=emptied,
+        stored=sum(not _is_foreign(head, folder) for *_, head in of_source),
+    )
+
+
+def _is_foreign(head: DocumentHead, folder: str | None) -> bool:
+    return folder is not None and head.source is not None and head.source.folder != folder
+
+
+def _folders_of(path: str) -> Iterator[str]:
+    """Return the folders that contain a file, from the outermost on."""
+    return accumulate(path.split("/")[:-1], lambda outer, name: f"{outer}/{name}")
 
 
 class _Names:

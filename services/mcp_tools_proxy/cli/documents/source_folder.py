@@ -2,10 +2,13 @@
 
 import fnmatch
 import os
+import socket
 import stat
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -42,13 +45,25 @@ class SourceFiles:
     """The content of a folder, by relative paths with ``/``.
 
     ``others`` are files of unsupported types, ``skipped`` entries that are never imported, with the
-    reasons. ``failed`` are files and folders that could not be examined.
+    reasons. ``failed`` are files and folders that could not be examined. ``folders`` have all
+    subfolders.
     """
 
     files: dict[str, FileStamp] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+
+    def empty_folders(self) -> set[str]:
+        """Return the subfolders without any entry but empty folders."""
+        used: set[str] = set()
+        for path in chain(self.files, self.others, self.skipped, self.failed):
+            folder = path.rpartition("/")[0]
+            while folder and folder not in used:
+                used.add(folder)
+                folder = folder.rpartition("/")[0]
+        return self.folders - used - set(self.failed)
 
     def may_have(self, path: str) -> bool:
         """Return whether a file exists, or could: its folder could not be listed."""
@@ -63,6 +78,8 @@ class SourceFolder:
     def __init__(self, root: Path, suffixes: Collection[str]) -> None:
         """Open the folder. Raises OSError."""
         self.root = root
+        self.identity = sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
+        """Tells folders of the same name apart, also those of different machines."""
         self._suffixes = suffixes
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -105,6 +122,7 @@ class SourceFolder:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
                     folders.append(f"{path}/")
+                    found.folders.add(path)
                 elif but is None or not os.path.samestat(status, but.stat()):
                     self._add(path, status, found)
             except FileNotFoundError:
