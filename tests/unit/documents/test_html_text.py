@@ -1,5 +1,6 @@
 """The text of web pages as readers see it: tables, lists, scripts, formulas, forms, hidden text."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,6 +290,46 @@ HIDDEN = [
     "<noscript>x</noscript>",
     "<dialog>x</dialog>",
     "<ul hidden><li>x</ul>",
+    "<style>:root{--no: none} p{display: var(--no)}</style><p>x",
+    "<div style='--ink:#fff;--a:var(--ink)'><p style='color:var(--a)'>x</div>",
+    "<p style='color:var(--unknown, white)'>x",
+    "<style>.a{color:red; .b{display:none}}</style><div class=a><p class=b>x</div>",
+    "<style>.a{&.b{display:none}; color:red}</style><p class='a b'>x",
+    "<style>.a{@media screen{display:none}}</style><p class=a>x",
+    "<p style='-webkit-text-fill-color:white'>x",
+    "<div style='-webkit-text-fill-color:transparent'><p style='color:red'>x</div>",
+    "<p style='filter:blur(2px) opacity(0%)'>x",
+    "<div style='opacity:.2'><p style='opacity:.2'>x</div>",
+    "<p style='opacity:1%'>x",
+    "<p style='scale:0'>x",
+    "<p style='transform:rotate(1deg) scaleX(.01)'>x",
+    "<p style='transform:matrix(0,0,0,0,1,1)'>x",
+    "<p style='transform:rotateY(90deg)'>x",
+    "<p style='zoom:0.01'>x",
+    "<p style='transform:translateX(-9999px)'>x",
+    "<p style='translate:0 -200vh'>x",
+    "<p style='position:absolute;inset:0 auto auto -9999px'>x",
+    "<p style='position:absolute;left:calc(-1 * 9999px)'>x",
+    "<p style='margin-left:calc(-100vw - 50px)'>x",
+    "<p style='content-visibility:hidden'>x",
+    "<p style='clip-path:circle(0)'>x",
+    "<p style='clip-path:polygon(0 0, 0 0, 0 0)'>x",
+    "<p style='clip-path:inset(75%)'>x",
+    "<p style='mask:linear-gradient(transparent, rgba(0,0,0,0))'>x",
+    "<p style='color:color-mix(in srgb, white 98%, black)'>x",
+    "<p style='color:hsl(0deg 0% 100%)'>x",
+    "<p style='color:hwb(120 100% 0%)'>x",
+    "<p style='color:oklch(100% 0 0)'>x",
+    "<p style='color:lab(99 0 0)'>x",
+    "<p style='color:color(srgb 1 1 1)'>x",
+    "<p style='color:oklch(50% 0.2 30 / 0)'>x",
+    "<p style='color:light-dark(white, black)'>x",
+    "<p style='color:canvas'>x",
+    "<p style='background:black;color:rgb(0 0 0 / 1%)'>x",
+    "<style media=screen>p{display:none}</style><p>x",
+    "<style>@media not print{p{display:none}}</style><p>x",
+    "<style>@media print, (min-width:40em){p{display:none}}</style><p>x",
+    "<style>p{height:0;overflow:hidden}</style><p>x",
 ]
 
 VISIBLE = [
@@ -315,6 +356,25 @@ VISIBLE = [
     "<table><tr><td background=a.gif><font color=white>x</font><td>y</table>",
     "<p style='color:red;;:;color'>x",
     "<p style='position:absolute;left:-20px'>x",
+    "<style media=print>p{display:none}</style><p>x",
+    "<style>@media not screen{p{display:none}} @media print{p{opacity:0}}</style><p>x",
+    "<style>.a{.b{display:none}}</style><p class=b>x",
+    "<style>.a{display:none;&:hover{display:block}}</style><p>x",
+    "<div style='--ink:#fff'><p style='color:var(--other)'>x</div>",
+    "<p style='background:linear-gradient(red,blue);-webkit-text-fill-color:transparent'>x",
+    "<div style='-webkit-text-fill-color:white'><p style='-webkit-text-fill-color:red'>x</div>",
+    "<div style='opacity:.5'><p style='opacity:.5'>x</div>",
+    "<p style='transform:translate(-50%,-50%) scale(-1)'>x",
+    "<p style='transform:translate(20px,1em) rotate(90deg)'>x",
+    "<p style='clip-path:polygon(0 0, 100% 0, 100% 100%)'>x",
+    "<p style='clip-path:circle(50%)'>x",
+    "<p style='mask:linear-gradient(black, transparent)'>x",
+    "<p style='color:color-mix(in srgb, white, black)'>x",
+    "<p style='color:oklch(100% 0.2 30)'>x",
+    "<p style='color:lab(50% 0 0)'>x",
+    "<p style='filter:opacity(0.5);zoom:1.2'>x",
+    "<p style='margin-left:calc(100% - 1px)'>x",
+    "<p style='background:black;color:canvas'>x",
 ]
 
 
@@ -328,6 +388,26 @@ def test_text_that_readers_cannot_see_is_left_out(html: str) -> None:
 def test_text_that_readers_see_is_kept(html: str) -> None:
     found = html_to_markdown(html, with_link_targets=True)
     assert ("x" in found.markdown, found.hidden_chars) == (True, 0)
+
+
+@each_row(
+    "sheet",
+    [
+        "a{" * 100_000 + "display:none",
+        ".a,.b{&" * 5_000,
+        "a{" + "&," * 200_000 + "b{display:none}}",
+        ":root{--a:x}" + "".join(f":root{{--a{n}:var(--a) var(--a)}}" for n in range(9_000)),
+        "p{transform:translate(" + "(" * 200_000,
+        "p{color:" + "color-mix(in srgb," * 50_000,
+        "@media " + "not" * 200_000 + "{p{display:none}}",
+    ],
+)
+def test_hostile_style_sheets_are_read_in_time(sheet: str) -> None:
+    page = f"<style>{sheet}</style><p style='color:var(--a) var(--a8999)'>x"
+    start = time.process_time()
+    found = html_to_markdown(page, with_link_targets=True)
+    assert time.process_time() - start < 10
+    assert found.markdown == "x"
 
 
 def test_link_targets_can_be_left_out() -> None:

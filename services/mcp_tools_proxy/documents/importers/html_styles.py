@@ -1,14 +1,18 @@
 """Finds text of web pages that readers cannot see, by styles of elements and the style sheet.
 
+Read are display, visibility, content-visibility, opacity, filter: opacity(), font-size, zoom,
+scale, moves, positions off the page, clip, clip-path, mask, boxes without area, and text in the
+colour behind it; style sheets with nesting, media, var() and specificity. What needs a layout is
+not decided, and stays: text behind or outside of other boxes, in pictures, masks and other filters.
 External style sheets are not fetched, so their rules hide nothing.
 """
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from PIL import ImageColor
+from mcp_tools_proxy.documents.importers.css_colours import Colour, parse_colour
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -24,8 +28,6 @@ NOT_TEXT = frozenset(
 
 HIDDEN_ELEMENTS = frozenset({"template", "noscript"})
 
-Colour = tuple[int, int, int]
-
 MAX_RULES = 3_000
 """Rules of a style sheet that are applied; each examines every element."""
 
@@ -35,14 +37,14 @@ MAX_MATCHES = 2_000_000
 ALMOST_SAME = 10
 """Difference of two colours, of 255 in each part, that nobody can see."""
 
-LEAST_OPACITY = 0.02
+LEAST_OPACITY = 0.05
+LEAST_SCALE = 0.05
 
 FAR_OFF_PX = 500
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
 _NO_FONT = re.compile(r"(?:[a-z]+\s+)*0(?:px|pt|r?em|%)?[\s/]")
-_NO_SCALE = re.compile(r"scale(?:3d|x|y)?\(0[),\s]")
 _SIZE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))(px|pt|r?em|ex|ch|%|vw|vh|in|cm|mm|pc)?")
 _PX = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "in": 96, "cm": 38, "mm": 3.8, "pc": 16}
 _SPECIFIC = (
@@ -51,15 +53,25 @@ _SPECIFIC = (
     re.compile(r"\b\w"),
 )
 _RELEVANT = re.compile(
-    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|indent|clip|transform"
+    r"--|display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|indent"
+    r"|clip|transform|overflow|zoom|scale|translate|mask|margin"
 )
 
 _WHITE = (255, 255, 255)
 _FOREIGN_STYLES = 'link[rel~="stylesheet" i]'
 _BETWEEN_SELECTORS = re.compile(r",(?![^(]*\))")
-_MEDIA = re.compile(r"\((min|max)-width:(\d+)px\)")
+_MEDIA = re.compile(r"\((min|max)-width:([\d.]+)(px|r?em)\)")
+_SCHEME = re.compile(r"\(prefers-color-scheme:light\)")
 _WINDOW_PX = 1280
 """Width of the window for which media rules are applied."""
+
+_MOST_SELECTOR_CHARS = 2_000
+"""Selectors of nested rules grow with each level."""
+
+_VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,((?:[^()]|\((?:[^()]|\([^()]*\))*\))*))?\)")
+_MOST_VARIABLES = 500
+_MOST_VALUE_CHARS = 1_000
+"""Limits of variables, which can multiply each other."""
 
 NO_DECLARATIONS: Mapping[str, str] = {}
 
@@ -72,22 +84,33 @@ class Appearance(NamedTuple):
     removed: bool = False
     invisible: bool = False
     tiny: bool = False
+    opacity: float = 1.0
     colour: Colour | None = (0, 0, 0)
-    background: Colour | None = (255, 255, 255)
+    fill: str = ""
+    """The colour that replaces ``colour``, if it is stated."""
+    background: Colour | None = _WHITE
     """None if it is a picture or a gradient."""
+    variables: Mapping[str, str] = NO_DECLARATIONS
 
     @property
     def is_hidden(self) -> bool:
         """Whether text of this appearance cannot be seen."""
-        return self.removed or self.invisible or self.tiny or self._has_own_background
+        return (
+            self.removed
+            or self.invisible
+            or self.tiny
+            or self.opacity <= LEAST_OPACITY
+            or self._has_own_background
+        )
 
     @property
     def _has_own_background(self) -> bool:
-        if self.colour is None or self.background is None:
+        colour = parse_colour(self.fill, self.background) if self.fill else self.colour
+        if colour is None or self.background is None:
             return False
         return all(
             abs(one - other) <= ALMOST_SAME
-            for one, other in zip(self.colour, self.background, strict=True)
+            for one, other in zip(colour, self.background, strict=True)
         )
 
 
@@ -99,7 +122,11 @@ class StyleSheet:
         self.background = None if tree.css_first(_FOREIGN_STYLES) is not None else _WHITE
         """Of a page with style sheets of its own only; it is unknown with others."""
         found = tree.css("style")
-        text = "\n".join(element.text() for element in found)
+        text = "\n".join(
+            element.text()
+            for element in found
+            if _shows_media(element.attributes.get("media") or "all")
+        )
         rules = [rule for rule in _rules(text) if _RELEVANT.search(rule[1])][:MAX_RULES]
         matches = 0
         for order, (selectors, body) in enumerate(rules):
@@ -144,38 +171,65 @@ class StyleSheet:
         return merged | important
 
 
-def _rules(text: str) -> Iterator[tuple[str, str]]:
-    """Yield selectors and declarations; those of other media than a wide screen are left out."""
+class _StyleRule(NamedTuple):
+    """An open rule or block of rules; ``selector`` is None if it does not apply."""
+
+    number: int
+    selector: str | None
+    declarations: list[str]
+
+
+def _rules(text: str) -> list[tuple[str, str]]:
+    """Return selectors and declarations; those of other media than a wide screen are left out."""
     text = _COMMENT.sub("", text)
+    opened = [_StyleRule(0, "", [])]
+    rules: list[_StyleRule] = []
     at = 0
-    while (start := text.find("{", at)) >= 0:
-        head = text[at:start].rpartition("}")[2].rpartition(";")[2].strip()
-        if head.startswith("@"):
-            at = start + 1 if _applies(head) else _block_end(text, start)
+    for found in re.finditer(r"[{};]|\Z", text):
+        part = text[at : found.start()].strip()
+        at = found.end()
+        if found[0] == "{":
+            opened.append(_StyleRule(found.start(), _inner_selector(part, opened[-1].selector), []))
+            rules.append(opened[-1])
             continue
-        end = text.find("}", start)
-        end = len(text) if end < 0 else end
-        yield head, text[start + 1 : end]
-        at = end + 1
+        if part:
+            opened[-1].declarations.append(part)
+        if found[0] == "}" and len(opened) > 1:
+            opened.pop()
+    return [(it.selector, ";".join(it.declarations)) for it in rules if it.selector]
 
 
-def _applies(head: str) -> bool:
-    if not head.startswith("@media"):
-        return head.startswith(("@supports", "@layer", "@scope"))
-    query = re.sub(r"\s", "", head.removeprefix("@media").lower())
+def _inner_selector(head: str, outer: str | None) -> str | None:
+    """Return the selector of a rule or block within another; "" is that of the style sheet."""
+    if outer is None or len(outer) * (1 + head.count(",") + head.count("&")) > _MOST_SELECTOR_CHARS:
+        return None
+    if head.startswith("@media"):
+        return outer if _shows_media(head.removeprefix("@media")) else None
+    if head.startswith("@"):
+        return outer if head.startswith(("@supports", "@layer", "@scope")) else None
+    if not outer:
+        return head or None
+    parent = f":is({outer})"
+    return ",".join(
+        it.replace("&", parent) if "&" in it else f"{parent} {it.strip()}"
+        for it in _BETWEEN_SELECTORS.split(head)
+    )
+
+
+def _shows_media(queries: str) -> bool:
+    """Return whether a wide screen with light colours is among some media."""
+    return any(map(_is_shown, re.sub(r"\s", "", queries.lower()).split(",")))
+
+
+def _is_shown(query: str) -> bool:
+    if query.startswith("not"):
+        return re.fullmatch(r"not(?:print|speech)", query) is not None
     for found in _MEDIA.finditer(query):
-        if (int(found[2]) > _WINDOW_PX) == (found[1] == "min"):
+        width = float(found[2]) * (1 if found[3] == "px" else _PX["em"])
+        if (width > _WINDOW_PX) == (found[1] == "min"):
             return False
-    return re.fullmatch(r"(?:only)?(?:screen|all)?(?:and)*", _MEDIA.sub("", query)) is not None
-
-
-def _block_end(text: str, start: int) -> int:
-    depth = 0
-    for found in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if found[0] == "{" else -1
-        if depth == 0:
-            return found.end()
-    return len(text)
+    others = _SCHEME.sub("", _MEDIA.sub("", query))
+    return re.fullmatch(r"(?:only)?(?:screen|all)?(?:and)*", others) is not None
 
 
 def parse_declarations(style: str) -> dict[str, str]:
@@ -202,17 +256,39 @@ def appearance(
     if not declared and _STYLES.isdisjoint(attributes):
         return inherited
     values = {name: value.partition("!")[0].strip() for name, value in declared.items()}
+    variables = _variables(values, inherited)
+    values = {name: _substituted(value, variables) for name, value in values.items()}
     visibility = values.get("visibility")
     invisible = inherited.invisible
     if visibility:
         invisible = visibility in {"hidden", "collapse"}
+    background = _background(values, attributes, inherited)
     return Appearance(
         removed=inherited.removed or "hidden" in attributes or _is_removed(values),
         invisible=invisible,
         tiny=_is_tiny(inherited, values),
-        colour=_colour(values, attributes, inherited),
-        background=_background(values, attributes, inherited),
+        opacity=inherited.opacity * _opacity(values),
+        colour=_colour(values, attributes, inherited, background),
+        fill=_fill(values, inherited),
+        background=background,
+        variables=variables,
     )
+
+
+def _variables(values: Mapping[str, str], inherited: Appearance) -> Mapping[str, str]:
+    own = {name: value for name, value in values.items() if name.startswith("--")}
+    if not own or len(inherited.variables) > _MOST_VARIABLES:
+        return inherited.variables
+    return {**inherited.variables, **own}
+
+
+def _substituted(value: str, variables: Mapping[str, str]) -> str:
+    """Return a value with the values of variables; an unknown one stays, and is not decided."""
+    for _ in range(5):
+        if "var(" not in value or len(value) > _MOST_VALUE_CHARS:
+            break
+        value = _VARIABLE.sub(lambda it: variables.get(it[1], it[2] or it[0]), value)
+    return value.strip()
 
 
 _STYLES = frozenset({"background", "bgcolor", "color", "hidden", "text"})
@@ -228,7 +304,7 @@ def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
         if node is not None:
             attributes = node.attributes
             seen = appearance(seen, styles.declarations(node, attributes.get("style")), attributes)
-            seen = seen._replace(removed=False, invisible=False, tiny=False)
+            seen = seen._replace(removed=False, invisible=False, tiny=False, opacity=1.0)
     return seen
 
 
@@ -240,29 +316,84 @@ def is_block(declared: Mapping[str, str]) -> bool:
 def _is_removed(values: Mapping[str, str]) -> bool:
     return (
         values.get("display") == "none"
-        or _is_transparent(values.get("opacity"))
-        or _NO_SCALE.match(values.get("transform", "")) is not None
+        or values.get("content-visibility") == "hidden"
+        or _is_scaled_away(values)
         or _is_off_page(values)
-        or _CUT_AWAY.match(values.get("clip-path", "")) is not None
+        or _is_cut_away(values.get("clip-path", ""))
+        or any(_NO_MASK.fullmatch(values.get(name, "")) for name in _MASKS)
         or _has_no_area(values)
     )
 
 
-def _is_transparent(opacity: str | None) -> bool:
-    number = None if opacity is None else _number(opacity)
-    return number is not None and number <= LEAST_OPACITY
+def _opacity(values: Mapping[str, str]) -> float:
+    stated = [values.get("opacity", ""), *_FILTER.findall(values.get("filter", ""))]
+    whole = 1.0
+    for opacity in stated:
+        if found := _SIZE.fullmatch(opacity.strip()):
+            part = float(found[1]) / (100 if found[2] == "%" else 1)
+            whole *= min(max(part, 0.0), 1.0)
+    return whole
 
 
-_CUT_AWAY = re.compile(r"inset\((?:50|100)%")
+_FILTER = re.compile(r"\bopacity\(([^()]*)\)")
+_SCALE = re.compile(r"\bscale(?:3d|x|y)?\(([^()]*)\)")
+_MOVE = re.compile(r"\btranslate(?:3d|x|y)?\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_ON_EDGE = re.compile(r"\brotate[xy]\(-?(?:90deg|0?\.25turn)\)")
+_MATRIX = re.compile(r"\bmatrix\(([^()]*)\)")
+_MASKS = ("mask", "mask-image", "-webkit-mask", "-webkit-mask-image")
+_NO_MASK = re.compile(
+    r"(?:linear|radial|conic)-gradient\((?:transparent|#0000|rgba?\([^()]*[,/]\s*0%?\)|to|left|right"
+    r"|top|bottom|[\d.]+(?:deg|%|px)|[\s,])++\)"
+)
+
+
+def _is_scaled_away(values: Mapping[str, str]) -> bool:
+    transform = values.get("transform", "")
+    if _ON_EDGE.search(transform):
+        return True
+    scales = [values.get("scale", ""), *_SCALE.findall(transform)]
+    numbers = (_fraction(part) for it in scales for part in re.split(r"[\s,]+", it.strip())[:2])
+    if any(number is not None and abs(number) <= LEAST_SCALE for number in numbers):
+        return True
+    for found in _MATRIX.findall(transform):
+        parts = [_fraction(part) or 0.0 for part in found.replace(" ", "").split(",")]
+        if len(parts) == 6 and abs(parts[0] * parts[3] - parts[1] * parts[2]) <= LEAST_SCALE**2:
+            return True
+    zoom = _fraction(values.get("zoom", ""))
+    return zoom is not None and 0 < zoom <= LEAST_SCALE
+
+
+def _fraction(text: str) -> float | None:
+    found = _SIZE.fullmatch(text)
+    return float(found[1]) / (100 if found[2] == "%" else 1) if found else None
+
+
+def _is_cut_away(clip_path: str) -> bool:
+    if found := re.match(r"inset\(\s*([\d.]+)%", clip_path):
+        return float(found[1]) >= 50
+    if found := re.fullmatch(r"polygon\((?:\w+\s*,)?([^()]*)\)", clip_path):
+        points = [it.split() for it in found[1].split(",")]
+        return any(
+            len({point[axis] for point in points if len(point) == 2}) == 1 for axis in (0, 1)
+        )
+    return re.match(r"(?:circle|ellipse)\(\s*0(?:[a-z]+|%)?[\s)]", clip_path) is not None
+
+
 _CLIPPED = re.compile(r"rect\((?:[01](?:px)?[\s,]*){4}\)")
-_SIDES = ("left", "top", "right", "bottom")
-_OFFSETS = ("text-indent", "margin-left", "margin-top")
+_SIDES = ("left", "top", "right", "bottom", "inset-inline-start", "inset-block-start")
+_OFFSETS = ("text-indent", "margin-left", "margin-top", "margin-inline-start")
 
 
 def _is_off_page(values: Mapping[str, str]) -> bool:
     is_placed = values.get("position") in {"absolute", "fixed", "relative", "sticky"}
     offsets = (*_OFFSETS, *_SIDES) if is_placed else _OFFSETS
-    if any((_px(values.get(name)) or 0) <= -FAR_OFF_PX for name in offsets):
+    sizes = [values.get(name, "") for name in offsets]
+    if is_placed:
+        sizes += values.get("inset", "").split()
+    moves = [values.get("translate", ""), *_MOVE.findall(values.get("transform", ""))]
+    # a part in % is of the element itself
+    sizes += [it for move in moves for it in _BETWEEN_SIZES.split(move) if "%" not in it]
+    if any((_px(size) or 0) <= -FAR_OFF_PX for size in sizes):
         return True
     return is_placed and _CLIPPED.match(values.get("clip", "")) is not None
 
@@ -288,30 +419,56 @@ def _is_tiny(inherited: Appearance, values: Mapping[str, str]) -> bool:
     return (_px(size) or 0) <= 1 and match[2] is not None
 
 
+_BETWEEN_SIZES = re.compile(r"[\s,]+(?![^(]*\))")
+_TERM = re.compile(
+    r"\s*([-+]?)\s*([-+]?[\d.]+)([a-z%]*)(?:\s*\*\s*([-+]?[\d.]+)([a-z%]*))?\s*(?=[-+]|\Z)"
+)
+
+
 def _px(size: str | None) -> float | None:
-    if not size or (match := _SIZE.fullmatch(size)) is None:
+    """Return a length in pixels; of calc(), sums and products of two numbers."""
+    if not size:
         return None
-    unit = match[2] or "px"
-    if unit in {"%", "vw", "vh"}:
-        return float(match[1]) * 10
-    return float(match[1]) * _PX.get(unit, 1)
+    if found := re.fullmatch(r"calc\(([^()]{1,100})\)", size):
+        terms = list(_TERM.finditer(found[1]))
+        if "".join(it[0] for it in terms) != found[1]:
+            return None
+        return sum(_term_px(*it.groups()) for it in terms)
+    if (match := _SIZE.fullmatch(size)) is None:
+        return None
+    return float(match[1]) * _unit_px(match[2])
 
 
-def _number(value: str) -> float | None:
-    match = _SIZE.fullmatch(value)
-    return float(match[1]) if match else None
+def _term_px(sign: str, first: str, unit: str, second: str | None, other_unit: str | None) -> float:
+    try:
+        number = float(first) * float(second or 1)
+    except ValueError:
+        return 0.0
+    return (-number if sign == "-" else number) * _unit_px(unit or other_unit)
+
+
+def _unit_px(unit: str | None) -> float:
+    return 10 if unit in {"%", "vw", "vh"} else _PX.get(unit or "px", 1)
 
 
 def _colour(
-    values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
+    values: Mapping[str, str],
+    attributes: Mapping[str, str | None],
+    inherited: Appearance,
+    background: Colour | None,
 ) -> Colour | None:
     attribute = attributes.get("color") or attributes.get("text") or ""
     value = values.get("color") or attribute.lower()
     if not value or value in {"inherit", "currentcolor"}:
         return inherited.colour
-    if value == "transparent":
-        return inherited.background
-    return parse_colour(value, inherited.background)
+    return parse_colour(value, background)
+
+
+def _fill(values: Mapping[str, str], inherited: Appearance) -> str:
+    fill = values.get("-webkit-text-fill-color", "inherit")
+    if fill in {"inherit", "unset"}:
+        return inherited.fill
+    return "" if fill in {"currentcolor", "initial"} else fill
 
 
 def _background(
@@ -329,32 +486,4 @@ def _background(
     return None if any("(" in word for word in words) else inherited.background
 
 
-_VALUES = re.compile(r"[\w-]+\([^)]*\)|[#\w]+")
-
-
-def parse_colour(value: str, below: Colour | None) -> Colour | None:
-    """Return a CSS colour, mixed with the colour below it; None if it is unknown."""
-    spaced = re.sub(r"[\s/]+", ",", value.replace(", ", ",").replace(" ,", ","))
-    spaced = re.sub(r",+", ",", spaced.replace("(,", "(").replace(",)", ")"))
-    alpha = 1.0
-    if found := re.fullmatch(r"(rgb|hsl)a?\(([^,]+,[^,]+,[^,]+)(?:,([\d.]+%?))?\)", spaced):
-        if found[3]:
-            alpha = float(found[3].rstrip("%") or 0) / (100 if found[3].endswith("%") else 1)
-        spaced = f"{found[1]}({found[2].replace('deg', '')})"
-    elif re.fullmatch(r"[0-9a-f]{6}", spaced):
-        spaced = f"#{spaced}"
-    try:
-        red, green, blue, *rest = ImageColor.getrgb(spaced)
-    except ValueError:
-        return None
-    if rest:
-        alpha = rest[0] / 255
-    if alpha >= 1:
-        return red, green, blue
-    if below is None:
-        return None
-    mixed = (
-        round(one * alpha + other * (1 - alpha))
-        for one, other in zip((red, green, blue), below, strict=True)
-    )
-    return tuple(mixed)  # type: ignore[return-value] # three of them
+_VALUES = re.compile(r"[\w-]+\((?:[^()]|\([^()]*\))*\)|[#\w]+")
