@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.support.service import EXECUTE
 
 CALLERS = 24
 KILLS = 6
+SITUATIONS = ("hung up", "no connection", "replayed")
+"""What callers have to meet; on a busy machine that can take more than the planned writes."""
 
 SLOW = {1.5: 40, 6.0: 300}
 """Seconds of a slow write, to 1 in N writes: over the timeout of the caller or the gateway."""
@@ -77,10 +80,17 @@ class Callers:
         """Responses of callers: ``replayed``, ``hung up``, ``no connection``, or a code."""
         self._replicas = replicas
         self._http = http
-        self._entries = iter(range(writes))
+        self._writes = writes
+        self._numbers = count()
+
+    @property
+    def seen_all(self) -> bool:
+        return all(self.seen[it] for it in SITUATIONS)
 
     async def run(self) -> None:
-        for number in self._entries:
+        for number in self._numbers:
+            if number >= self._writes * (1 if self.seen_all else 4):
+                return
             entry = f"entry-{number}"
             seconds = next((s for s, each in SLOW.items() if number % each == 7), 0)
             arguments: dict[str, object] = {"entry": entry, "seconds": seconds}
@@ -138,13 +148,12 @@ async def test_no_write_runs_twice(tmp_path: Path, writes: int) -> None:
                         await asyncio.sleep(0.05)
         written, ends = server.script.written, callers.ends
 
-    assert len(ends) == writes
+    assert len(ends) >= writes
     assert [entry for entry, times in written.items() if times > 1] == []
     assert [entry for entry, end in ends.items() if end == "ok" and not written[entry]] == []
     assert set(ends.values()) <= {"ok", *FINAL}
-    # the tested situations have occurred
     assert replicas.kills >= KILLS - 1
-    assert min(callers.seen[it] for it in ("hung up", "no connection", "replayed")) > 0
+    assert callers.seen_all, callers.seen
 
 
 def settings_of(server: RawServer, redis_url: str, folder: Path) -> dict[str, str]:
