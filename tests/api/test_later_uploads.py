@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.http.api import upload_queue, upload_statuses
+from mcp_tools_proxy.http.api import shared_upload_statuses, upload_queue, upload_statuses
 from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
 from mcp_tools_proxy.http.api.upload_queue import UploadQueue
 from mcp_tools_proxy.storage.files import write_atomically
@@ -25,6 +25,9 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
+from tests.support.bounds import BOUND_S
+from tests.support.postgres_databases import Databases
+from tests.support.redis_server import RedisServer, running_redis
 from tests.support.service import eventually, running
 from tests.support.tokens import file_token, token_settings
 
@@ -224,6 +227,78 @@ async def test_an_unfinished_upload_of_an_ended_process_is_lost(tmp_path: Path) 
             assert (status["state"], status["status_code"]) == ("failed", 503)
             assert status["answer"]["error"]["code"] == "SHUTTING_DOWN"
         assert (await status_of(after, done.headers["location"]))["status_code"] == 201
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    (tmp_path / "redis").mkdir()
+    with running_redis(tmp_path / "redis") as server:
+        yield server
+
+
+@asynccontextmanager
+async def replicas(kind: str, folder: Path, **shared: Any) -> AsyncIterator[tuple[Operator, ...]]:
+    """Run two services without a common cache."""
+    async with (
+        operated(cache_dir=folder / f"{kind} a", **shared) as first,
+        operated(cache_dir=folder / f"{kind} b", **shared) as second,
+    ):
+        yield first, second
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+async def test_each_replica_knows_the_status(
+    kind: str,
+    databases: Databases,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upload_queue, "RENEW_S", 0.05)
+    shared: dict[str, Any] = {"state_url": redis_server.url}
+    if kind == "postgres":
+        shared = {"documents_url": (await databases.new()).url, "documents_timeout": BOUND_S}
+    async with replicas(kind, tmp_path, **shared) as (first, second):
+        done = await put_later(first, "done")
+        status = await final_status(second, done)
+        assert (status["state"], status["answer"]["doc_id"]) == ("succeeded", "done")
+
+        running_there, waiting = await put_later(first, SLOW), await put_later(first, "a")
+        await eventually(lambda: _has_state(second, running_there, "running"))
+        assert (await status_of(second, waiting))["position"] == 1
+        http, headers = second.service.http, second.headers
+        assert (await http.delete(running_there, headers=headers)).status_code == 200
+        assert (await final_status(second, running_there))["state"] == "cancelled"
+        assert (await final_status(second, waiting))["state"] == "succeeded"
+
+        wrong = waiting.replace("acme", "globex")
+        for method in ("GET", "DELETE"):
+            refused = await http.request(method, wrong, headers=headers)
+            assert outcome(refused) == (404, "NOT_FOUND")
+
+
+async def _has_state(operator: Operator, location: str, state: str) -> bool:
+    return bool((await status_of(operator, location))["state"] == state)
+
+
+async def test_an_upload_of_a_replica_that_has_ended_is_lost(
+    redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with operated(cache_dir=tmp_path / "b", state_url=redis_server.url) as second:
+        async with operated(cache_dir=tmp_path / "a", state_url=redis_server.url) as first:
+            location = await put_later(first, SLOW)
+            assert (await status_of(second, location))["state"] in ("queued", "running")
+        monkeypatch.setattr(shared_upload_statuses, "LOST_S", 0.0)
+        status = await status_of(second, location)
+        assert (status["state"], status["status_code"]) == ("failed", 503)
+        redis_server.stop()
+        try:
+            unknown = await second.service.http.get(location, headers=second.headers)
+            own = await put_later(second)
+            assert (await final_status(second, own))["state"] == "succeeded"
+        finally:
+            redis_server.start()
+    assert outcome(unknown) == (503, "DOCUMENTS_UNAVAILABLE")
 
 
 async def test_old_statuses_are_removed(

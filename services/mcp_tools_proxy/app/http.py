@@ -13,6 +13,7 @@ from starlette.types import Scope
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
+from mcp_tools_proxy.app.logins import open_sign_in_store
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
@@ -304,11 +305,20 @@ def _uploads(settings: Settings) -> Uploads:
 
 
 def _upload_queue(settings: Settings, gateway: Gateway, refusals: RequestRefusals) -> UploadQueue:
+    shared = None
+    if settings.state_url is not None or settings.documents_url is not None:
+        # ciphers and redis-py are slow to import
+        from mcp_tools_proxy.http.api.shared_upload_statuses import (  # noqa: PLC0415
+            SharedUploadStatuses,
+        )
+
+        shared = SharedUploadStatuses(open_sign_in_store(settings, gateway.logins))
     return UploadQueue(
         UploadStatuses((settings.cache_dir or default_folder()) / "uploads"),
         gateway.lifecycle,
         refusals,
         gateway.workers,
+        shared=shared,
         max_document_bytes=settings.max_document_bytes,
         queued=gateway.metrics.uploads_queued,
     )

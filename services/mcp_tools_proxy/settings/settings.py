@@ -315,9 +315,9 @@ class Settings(
         BeforeValidator(empty_is_unset),
         starting_with(*REDIS_SCHEMES),
     ] = None
-    """Redis for these outcomes and for unfinished sign-ins, shared by replicas. It must never evict
-    keys. Unset: outcomes are in the Redis of the budgets, or in this process; sign-ins in
-    PostgreSQL if it has the documents, otherwise in this process."""
+    """Redis for these outcomes, unfinished sign-ins and statuses of uploads, shared by replicas. It
+    must never evict keys. Unset: outcomes are in the Redis of the budgets, or in this process; the
+    others in PostgreSQL if it has the documents, otherwise in this process."""
     state_key: SigningKeys = ()
     """Keys of at least 32 characters that encrypt these outcomes in Redis, the same on all
     replicas; the first encrypts new ones. Unset: with Redis, calls with an idempotency key are

@@ -184,6 +184,8 @@ class FolderImport:
         self._kept: list[str] = []
         """Why documents without files were kept."""
         self._found = SourceFiles()
+        self._importers: dict[tuple[tuple[str, ...], bool], str] = {}
+        """Versions of importers with options, by what differs between the files."""
 
     async def run(self) -> bool:
         """Import and remove documents, and print the result; return whether all succeeded."""
@@ -357,16 +359,24 @@ class FolderImport:
         stored = None if file.head is None else file.head.source
         if stored is None:
             return False
-        wanted = self._source_of(file, digest)
-        return (stored.digest, stored.importer) == (wanted.digest, wanted.importer)
+        return (stored.digest, stored.importer) == (digest, self._importer_of(file))
 
     def _source_of(self, file: PlannedFile, digest: str) -> DocumentSource:
-        options = self._options_for(file)
-        if KINDS.get(Path(file.path).suffix.lower()) not in (FileKind.PDF, FileKind.PICTURE):
-            options = replace(options, ocr_languages=())
-        importer = _importer_of(options, self._options.facts)
         name, folder = self._options.source, self._folder.identity
-        return DocumentSource(name, file.path, digest, importer, folder)
+        return DocumentSource(name, file.path, digest, self._importer_of(file), folder)
+
+    def _importer_of(self, file: PlannedFile) -> str:
+        """Return the importer's version, with a hash of the options that change its result."""
+        rule = self._options.rights.rule_of(file.path)
+        kind = KINDS.get(os.path.splitext(file.path)[1].lower())
+        may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE)
+        key = (() if rule is None else tuple(rule.tags), may_need_ocr)
+        if key not in self._importers:
+            options = self._options_for(file)
+            if not may_need_ocr:
+                options = replace(options, ocr_languages=())
+            self._importers[key] = _importer_of(options, self._options.facts)
+        return self._importers[key]
 
     def _options_for(self, file: PlannedFile) -> ImportOptions:
         rule = self._options.rights.rule_of(file.path)
@@ -482,7 +492,6 @@ def _path_of(head: DocumentHead) -> str:
 
 
 def _importer_of(options: ImportOptions, facts: Mapping[str, object]) -> str:
-    """Return the importer's version, with a hash of the options that change its result."""
     changed = {
         name: value
         for name, value in asdict(options).items()

@@ -34,7 +34,7 @@ from mcp_tools_proxy.http.api.openapi import (
 )
 from mcp_tools_proxy.http.request_headers import TRACE_HEADER
 
-_DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
+DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
     404: SharedAnswer("NoSuchDocument", refusal("NOT_FOUND: the tenant has no such document.")),
     409: SharedAnswer(
         "DocumentNotChanged",
@@ -69,7 +69,7 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
 
 def document_responses(model: object, description: str, *statuses: int) -> Responses:
     """Return the responses of a document route for operators."""
-    shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
+    shared = {**SHARED_ANSWERS, **DOCUMENT_ERRORS}
     answer = Answer(description, model, (TRACE_HEADER, ETAG))
     return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from io import FileIO
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import Gauge
@@ -23,6 +24,9 @@ from mcp_tools_proxy.http.api.upload_statuses import MAX_KEPT, State, UploadStat
 from mcp_tools_proxy.http.request_refusals import RequestRefusals, continued_scope
 from mcp_tools_proxy.http.responses import error_response
 
+if TYPE_CHECKING:
+    from mcp_tools_proxy.http.api.shared_upload_statuses import SharedUploadStatuses
+
 MAX_QUEUED = 256
 MAX_QUEUED_BYTES = 1024 * 1024 * 1024
 """Uploads that wait or run, and their bytes on disk, for each process."""
@@ -34,6 +38,9 @@ BUSY_RETRY_S = 30
 
 STATUS, CANCEL = "upload.status", "upload.cancel"
 """Questions to the other workers."""
+
+RENEW_S = 5.0
+"""Seconds between two writes of unfinished uploads to the shared store."""
 
 log = structlog.get_logger()
 
@@ -63,8 +70,8 @@ class RunningUpload:
 class UploadQueue:
     """Uploads of this process that wait or run; those of a tenant run one after the other.
 
-    Any worker knows the status of each upload, as the workers ask each other. Imports share their
-    places fairly (``FairPlaces``).
+    Any worker knows the status of each upload, as the workers ask each other, and any replica if
+    they share a store. Imports share their places fairly (``FairPlaces``).
     """
 
     def __init__(
@@ -74,10 +81,13 @@ class UploadQueue:
         refusals: RequestRefusals,
         workers: WorkerGroup,
         *,
+        shared: "SharedUploadStatuses | None",
         max_document_bytes: int,
         queued: Gauge,
     ) -> None:
+        """Initialize; ``shared`` statuses are known to all replicas."""
         self._statuses = statuses
+        self._shared = shared
         self._lifecycle = lifecycle
         self._refusals = refusals
         self._workers = workers
@@ -101,12 +111,16 @@ class UploadQueue:
         """Run uploads during the block; those that are not finished at its end are lost."""
         try:
             async with asyncio.TaskGroup() as self._group:
+                renewing = self._group.create_task(self._renew_shared())
                 yield
+                renewing.cancel()
                 for upload in self._uploads.values():
                     if upload.task is not None:
                         upload.task.cancel()
         finally:
             await asyncio.to_thread(self._statuses.close)
+            if self._shared is not None:
+                await self._shared.aclose()
 
     def check_room(self, tenant_id: str, size: int = 0) -> None:
         """Check that an upload can be added. Raises ImportBusy."""
@@ -143,6 +157,8 @@ class UploadQueue:
         self._uploads[status.upload_id] = upload
         try:
             await self._statuses.keep(status)
+            if self._shared is not None:
+                await self._shared.add(status)
         except BaseException:
             self._forget(upload)
             raise
@@ -152,22 +168,37 @@ class UploadQueue:
         return self._shown(upload)
 
     async def find(self, upload_id: str) -> UploadStatus | None:
-        """Return the status of an upload of any worker; None if it is unknown."""
+        """Return the status of an upload; None if it is unknown. Raises StoreUnavailable."""
         here = self._find_here(upload_id)
         if here is not None:
             return here
         status = await self._statuses.find(upload_id)
+        if status is None and self._shared is not None:
+            return await self._shared.find(upload_id)
         if status is None or status.is_finished:
             return status
         found = next(filter(None, await self._workers.ask(STATUS, upload_id)), None)
         return status if found is None else UploadStatus.model_validate(found)
 
     async def cancel(self, upload_id: str) -> None:
-        """End an upload of any worker that is not yet being stored."""
+        """End an upload that is not yet being stored; of another replica, within seconds.
+
+        Raises StoreUnavailable.
+        """
         if upload_id in self._uploads:
             await self._cancel_here(upload_id)
-        else:
+        elif self._shared is None or await self._statuses.find(upload_id) is not None:
             await self._workers.tell(CANCEL, upload_id)
+        else:
+            await self._shared.cancel(upload_id)
+
+    async def _renew_shared(self) -> None:
+        """Write the statuses of uploads to the shared store, and end those cancelled there."""
+        while self._shared is not None:
+            await asyncio.sleep(RENEW_S)
+            for upload_id, upload in list(self._uploads.items()):
+                if upload_id in self._uploads and await self._shared.renew(self._shown(upload)):
+                    await self._cancel_here(upload_id)
 
     async def _cancel_here(self, upload_id: str) -> None:
         upload = self._uploads.get(upload_id)
@@ -232,6 +263,8 @@ class UploadQueue:
         if response is not None:
             status.status_code = response.status_code
             status.answer = from_json(bytes(response.body))
+        if self._shared is not None:
+            await self._shared.finish(status)
         try:
             await self._statuses.keep(status)
         except StoreUnavailable as error:

@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.errors import RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.http.api.document_errors import DOCUMENT_ERRORS
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest
 from mcp_tools_proxy.http.api.openapi import (
     Answer,
@@ -37,6 +38,7 @@ ACCEPTED = Answer(
 _RESPONSES: Responses = {
     200: Answer("The status of the upload.", UploadStatus),
     **errors_of(401, 403, 422, 500),
+    503: DOCUMENT_ERRORS[503],
     404: SharedAnswer(
         "NoSuchUpload",
         refusal("NOT_FOUND: the tenant has no such upload, or it ended over an hour ago."),
@@ -68,7 +70,8 @@ class UploadRoutes(Feature):
 
         Once it has finished, `status_code` and `answer` are those of the same upload without
         `Prefer`. An upload that a restart has ended has `status_code` 503. Statuses are kept for an
-        hour, by the replica that received the upload. Requires the operator right `documents`.
+        hour. Replicas share them in Redis (`MCP_PROXY_STATE_URL`) or PostgreSQL; otherwise only the
+        replica that received the upload has its status. Requires the operator right `documents`.
         """
         # without a record, as the upload has one
         await self._gate.admit(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
@@ -80,8 +83,8 @@ class UploadRoutes(Feature):
     ) -> UploadStatus:
         """Cancel an upload.
 
-        Has no effect on an upload that has finished, or is being stored. Requires the operator
-        right `documents`.
+        Has no effect on an upload that has finished, or is being stored. An upload to another
+        replica ends within ten seconds. Requires the operator right `documents`.
         """
         status = await self._status(query)
         if status.is_finished:

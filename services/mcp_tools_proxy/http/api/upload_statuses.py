@@ -139,7 +139,7 @@ class UploadStatuses:
         if status is None or status.is_finished or self._runs(owner):
             return status
         again, now = _read(path)  # it may have been finished before its process ended
-        return now if now is not None and now.is_finished and again == owner else _lost(status)
+        return now if now is not None and now.is_finished and again == owner else lost(status)
 
     def _runs(self, owner: str) -> bool:
         """Return whether a process runs."""
@@ -185,7 +185,8 @@ def _read(path: Path) -> tuple[str, UploadStatus | None]:
         return "", None
 
 
-def _lost(status: UploadStatus) -> UploadStatus:
+def lost(status: UploadStatus) -> UploadStatus:
+    """Return the final status of an upload whose process has ended."""
     response = error_response(ShuttingDown(_LOST), status.upload_id)
     return status.model_copy(
         update={

@@ -12,6 +12,8 @@ from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 MAX_CONSOLE_SESSIONS = 1_000
 
+MAX_UPLOAD_RECORDS = 20_000
+
 MAX_BROWSER_RECORDS = 20_000
 """Maximum browser records: for each address, its steps, their slots, and its result."""
 
@@ -28,12 +30,16 @@ class RecordKind(StrEnum):
     """A step of one browser, a slot of its address, or the result of its sign-in."""
     CONSOLE = "console"
     """A console session, or its tries: each session has both."""
+    UPLOAD = "upload"
+    """The status of an upload with ``Prefer: respond-async``, or the wish to cancel it."""
 
     @property
     def limit(self) -> int:
         """Maximum number of records of this kind."""
         if self is RecordKind.CONSOLE:
             return 2 * MAX_CONSOLE_SESSIONS
+        if self is RecordKind.UPLOAD:
+            return MAX_UPLOAD_RECORDS
         return MAX_PENDING if self is RecordKind.PENDING else MAX_BROWSER_RECORDS
 
 
@@ -76,6 +82,10 @@ class SignInStore(Protocol):
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         """Remove and return a record; of concurrent calls, only one receives it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the store."""
         ...
 
 
