@@ -1,8 +1,10 @@
-"""An import ends when its client disconnects: its process, its slot, and its wait for one."""
+"""An import ends when its client disconnects or the service is killed."""
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -10,6 +12,7 @@ import pytest
 
 from tests.support.bounds import BOUND_S
 from tests.support.program import Program, started, wait_until
+from tests.support.raw_pdfs import raw_pdf
 from tests.support.tokens import bearer
 from tests.support.worker_processes import stop_new_worker, workers
 
@@ -95,3 +98,36 @@ def test_disconnected_clients_are_recorded(program: Program) -> None:
         )
 
     wait_until(is_recorded)
+
+
+def test_a_killed_service_leaves_no_import_and_its_uploads_are_lost(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    settings = {"MCP_PROXY_ADMIN_TOKEN": ADMIN, "TMPDIR": str(scratch)}
+    slow = raw_pdf("BT /F1 9 Tf 50 700 Td (slow) Tj ET\n" * 300_000)
+    query = {"tenant_id": "acme", "doc_id": "d"}
+    with started(tmp_path, settings) as program:
+        later = {"Prefer": "respond-async", "Content-Type": "application/pdf", "If-None-Match": "*"}
+        accepted = program.http.put(
+            CONTENT, params=query, content=slow, headers=later | bearer(ADMIN)
+        )
+        assert accepted.status_code == 202
+        wait_until(lambda: bool(workers(program)))
+        (importing,) = workers(program)
+        # it has its limits; paused, it could not end itself
+        wait_until(lambda: Path(f"/proc/{importing}/oom_score_adj").read_text() == "1000\n")
+        os.kill(importing, signal.SIGSTOP)
+        program.stop(signal.SIGKILL)
+    try:
+        wait_until(lambda: not Path(f"/proc/{importing}").exists())
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(importing, signal.SIGKILL)
+    assert list(scratch.iterdir()) == []
+    assert not list((tmp_path / "documents").rglob("*.json"))
+    with started(tmp_path, settings) as program:
+        status = program.http.get(accepted.headers["location"], headers=bearer(ADMIN)).json()
+        assert (status["state"], status["status_code"]) == ("failed", 503)
+        shown = program.http.get(CONTENT, params=query, headers=bearer(ADMIN))
+        assert shown.status_code == 404
+        assert put(program, "acme").status_code == 201

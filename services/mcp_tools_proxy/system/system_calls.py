@@ -3,11 +3,13 @@
 import ctypes
 import errno
 import os
+import signal
 import struct
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -48,6 +50,11 @@ def hide_memory() -> None:
     """
     if sys.platform == "linux":
         prctl(_PR_SET_DUMPABLE, 0)
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def forbid_new_privileges() -> None:

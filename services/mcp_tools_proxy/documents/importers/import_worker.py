@@ -45,8 +45,13 @@ def main() -> None:
 def limit_process(cpu_s: int = CPU_S) -> None:
     """Limit memory, CPU and files, and become the first victim if memory runs out.
 
-    Then confine the process to reading its libraries, without network.
+    Then confine the process to reading its libraries, without network. It ends with the service,
+    even if that is killed: an import would otherwise run on for up to its CPU limit.
     """
+    if sys.platform == "linux":
+        from mcp_tools_proxy.system.system_calls import end_with_parent  # noqa: PLC0415
+
+        end_with_parent()
     # over the soft CPU limit, a process gets SIGXCPU; SIGKILL could also mean memory
     limits = {
         resource.RLIMIT_AS: (MEMORY_BYTES, MEMORY_BYTES),
