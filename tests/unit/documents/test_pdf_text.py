@@ -62,11 +62,30 @@ def written(text: str) -> str:
         ("the budget (see above)^{2} fell", "the budget (see above) [2] fell"),
         ("Brand^{TM} phones", "BrandTM phones"),
         ("dated by ^{14}C in 1960", "dated by ^14C in 1960"),
+        ("the value x_{i}^{2} and x^{2}_{i} here", "the value x_i^2 and x^2_i here"),
+        ("SO_{4}^{2-} and Ca^{2+} ions", "SO_4^2- and Ca^2+ ions"),
+        ("the gas CO_{2}^{1} is heavy", "the gas CO_2 [1] is heavy"),
+        ("H_{2}SO_{4} and CO_{2}-neutral", "H_2SO_4 and CO_2-neutral"),
+        ("x_{1}+x_{2} = A^{T}B", "x_1+x_2 = A^TB"),
+        (
+            "so E = mc^{2} holds, as the firm AB^{2} says",
+            "so E = mc^2 holds, as the firm AB [2] says",
+        ),
         ("103 and 10 3 stay", "103 and 10 3 stay"),
     ],
 )
 def test_scripts_are_marked(text: str, expected: str) -> None:
     assert written(text) == expected
+
+
+def test_a_subscript_below_a_superscript_has_the_same_base() -> None:
+    pdf = new_page()
+    pdf.text(20, 20, "the value x")
+    end = 20 + pdf.get_string_width("the value x")
+    pdf.set_font_size(8)
+    pdf.text(end, 18.4, "2")
+    pdf.text(end, 21, "i")
+    assert page_of(pdf) == "the value x^2_i"
 
 
 def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:

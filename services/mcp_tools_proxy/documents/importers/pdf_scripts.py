@@ -23,6 +23,9 @@ _MOST_GAP, _MOST_SPACE, _MOST_OVERLAP = 0.4, 0.2, 0.3
 """Limits, as shares of the text's size. TeX raises by 0.36 and lowers by 0.15; a drop capital is
 followed by smaller letters that are further up, and the A of LaTeX overlaps the L."""
 
+_MOST_WIDTH = 1.5
+"""Greatest width of a script above or below another one."""
+
 _MOST_LARGER = 1.25
 """Type larger than that of its line has no scripts: it is a drop capital."""
 
@@ -42,6 +45,12 @@ _ISOTOPE = re.compile(
     r"(?:H|Li|B|C|N|O|F|Na|Si|P|S|Cl|Ar|K|Ca|Fe|Co|Ga|Kr|Sr|Y|Mo|Tc|Xe|Cs|Lu|Pb|Po|Rn|Ra|Th|U|Pu)"
     r"(?![^\W_])"
 )
+_CHARGE = re.compile(r"\d?[-+−–]")
+_ELEMENT = re.compile(r"[A-Z][a-z]?")
+_COMPOUND = re.compile(r"[^\W\d_][\w)]+_\d+$")
+"""A chemical formula such as SO_4; a raised number after it is a footnote mark."""
+_PRODUCT = re.compile(r"[=+−*/×·<>≤≥(]\s?[A-Za-z\u0370-\u03ff]{2}$")
+"""Two variables after a sign, such as those of E = mc^2."""
 _VARIABLE = re.compile(r"[A-Za-z\u0370-\u03ff]$")
 
 _ORDINAL = re.compile(r"er|[eè]re|re|e|[eè]me|è|ers|res?|o|a|os|as|º|ª|nde|de|s?te")
@@ -136,9 +145,16 @@ def _bounds(shape: object) -> tuple[float, float, float, float]:
     return left.value, bottom.value, right.value, top.value
 
 
-def mark_scripts(page: PageCharacters, line: Sequence[PageWord]) -> None:
-    """Change the texts of the words of a line with superscripts or subscripts."""
-    found = [number for number, word in enumerate(line) if _may_have_scripts(line, number)]
+def mark_scripts(page: PageCharacters, line: Sequence[PageWord], *, is_beside: bool) -> None:
+    """Change the texts of the words of a line with superscripts or subscripts.
+
+    ``is_beside``: small type is beside larger type at its height.
+    """
+    found = [
+        number
+        for number, word in enumerate(line)
+        if _may_have_scripts(line, number) or (is_beside and len(word.text) > 2)
+    ]
     if not found:
         return
     usual = _usual(page, line)
@@ -208,13 +224,14 @@ def _base_of(
     if previous is None:
         return None
     base = page.character(previous.end - 1)
-    gap = (first.left - base.right) / (base.size or usual.size)
-    return base if -_MOST_OVERLAP <= gap <= _MOST_SPACE else None
+    return base if _is_near(first, base, usual, _MOST_SPACE) else None
 
 
-def _is_beside(script: Character, base: Character, usual: Character) -> bool:
+def _is_near(script: Character, base: Character, usual: Character, most: float) -> bool:
+    """Return whether a script is right after a character, or above or below a script."""
     gap = (script.left - base.right) / (base.size or usual.size)
-    return -_MOST_OVERLAP <= gap <= _MOST_GAP
+    is_stacked = max(base.size, script.size) < _SMALL * usual.size
+    return -(_MOST_WIDTH if is_stacked else _MOST_OVERLAP) <= gap <= most
 
 
 def _runs(
@@ -239,7 +256,7 @@ def _runs(
         if (
             kind is not _Kind.FULL
             and after is not None
-            and not any(_is_beside(parts[0], it, usual) for it in beside)
+            and not any(_is_near(parts[0], it, usual, _MOST_GAP) for it in beside)
         ):
             kind = _Kind.FULL  # noqa: PLW2901 - such as the limits of a sum
         runs.append(_ScriptRun(kind, text, after))
@@ -312,11 +329,17 @@ def _is_exponent(text: str, before: str) -> bool:
     letters = _LETTERS.search(before)
     if letters is not None:
         word = letters[0]
+        if _CHARGE.fullmatch(text) and _ELEMENT.fullmatch(word):
+            return True
+        if text in {"2", "3", "n"} and _PRODUCT.search(before):
+            return True
         if len(word) == 1:
             return _VARIABLE.match(word) is not None
         is_usual = _UNIT.fullmatch(word) or _FUNCTION.fullmatch(word)
         return bool(is_usual and _EXPONENT.fullmatch(_ascii(text)))
     if before[-1].isdigit():
+        if _COMPOUND.search(before):
+            return _CHARGE.fullmatch(text) is not None
         return text[0] in "+-−–" or _NUMBER.search(before) is not None
     if before[-1] in ")]}|":
         return _is_mathematical(before)

@@ -17,7 +17,7 @@ from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_table
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
-_SPACE, _MOST_GAP, _MOST_SHIFT, _SCRIPT = 0.12, 0.45, 0.6, 0.87
+_SPACE, _MOST_GAP, _MOST_SHIFT, _MOST_SHIFT_OF_TWO, _SCRIPT = 0.12, 0.45, 0.6, 1.2, 0.87
 """Limits for a line that continues after a superscript or subscript: shares of the type size."""
 
 
@@ -42,7 +42,7 @@ def read_page_text(
         else:
             located = _beside_scripts(page, spans, shapes.scripts)
         lines = _joined_lines(page, [page.words(span) for span in located])
-        _correct(page, lines)
+        _correct(page, lines, shapes.scripts or ())
         if has_tables:
             tables = find_tables(pdf_page, page, lines)
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
@@ -69,9 +69,14 @@ def _beside_scripts(
     return [span for span, y in heights if any(bottom <= y <= top for bottom, top in scripts)]
 
 
-def _correct(page: PageCharacters, lines: Sequence[list[PageWord]]) -> None:
+def _correct(
+    page: PageCharacters,
+    lines: Sequence[list[PageWord]],
+    scripts: Sequence[tuple[float, float]],
+) -> None:
     for line in lines:
-        mark_scripts(page, line)
+        is_beside = any(bottom <= line[0].y <= top for bottom, top in scripts)
+        mark_scripts(page, line, is_beside=is_beside)
     if has_right_to_left(page.text):
         for line in lines:
             order_letters(page, line)
@@ -105,7 +110,9 @@ def _continues(page: PageCharacters, before: Sequence[PageWord], word: PageWord)
     if not -_WIDEST < gap < _WIDEST or shift > _WIDEST:
         return False
     first, final = page.character(word.start), page.character(last.end - 1)
-    size = max(first.size, final.size)
+    size = max(first.size, *(page.character(it.start).size for it in before[-3:]))
+    if max(first.size, final.size) < _SCRIPT * size:  # one script after or above another
+        return shift < _MOST_SHIFT_OF_TWO * size and -size < gap < _MOST_GAP * size
     return (
         0 < shift < _MOST_SHIFT * size
         and -_SPACE * size < gap < _MOST_GAP * size
