@@ -66,6 +66,21 @@ def test_header_rows_become_one_header() -> None:
     ) == ["| Region | Sales 2025 | Sales 2026 |", "| --- | --- | --- |", "| North | 10 | 20 |"]
 
 
+def test_names_of_groups_and_columns_become_one_header() -> None:
+    group = cell("Sales", wide(2))
+    names = row("Region", "Europe", "Asia")
+    assert lines_of(row("", group), names, row("North", "10", "20.5 %")) == [
+        *(
+            "| Region | Sales Europe | Sales Asia |",
+            "| --- | --- | --- |",
+            "| North | 10 | 20.5 % |",
+        )
+    ]
+    assert lines_of(row("", group), row("North", "5", "6"), row("West", "7", "8"))[2:] == [
+        *("| North | 5 | 6 |", "| West | 7 | 8 |")
+    ]
+
+
 def test_a_first_row_over_all_columns_is_a_paragraph() -> None:
     assert lines_of(row(cell("Fees", wide(2))), row("a", "b"), row("1", "2")) == [
         *("Fees", "", "| a | b |", "| --- | --- |", "| 1 | 2 |"),

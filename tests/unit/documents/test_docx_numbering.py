@@ -170,3 +170,40 @@ def test_large_numbers() -> None:
     assert format_number(1003, "chineseCountingThousand") == "一千零三"
     assert format_number(21, "ordinalText") == "Twenty-first"
     assert format_number(10**9, "upperRoman") == "1000000000"
+
+
+def bullets(number: int, left: int) -> str:
+    indent = f'<w:pPr><w:ind w:left="{left}" w:hanging="360"/></w:pPr>'
+    one = f'<w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="o"/>{indent}</w:lvl>'
+    return abstract(number, one) + number_list(number, number)
+
+
+def bullet_style(name: str, number: int, more: str = "") -> str:
+    return (
+        f'<w:style w:type="paragraph" w:styleId="{name}"><w:name w:val="{name}"/><w:pPr>'
+        f'<w:numPr><w:numId w:val="{number}"/></w:numPr>{more}</w:pPr></w:style>'
+    )
+
+
+def test_items_are_indented_if_each_style_has_a_list_of_its_own() -> None:
+    lists = bullets(1, 360) + bullets(2, 720) + bullets(3, 360)
+    styles = bullet_style("Punkt", 1) + bullet_style("Strich", 2)
+    styles += bullet_style("Tief", 3, '<w:ind w:left="1080"/>')
+    names = ("Punkt", "Strich", "Tief", "Tief", "Strich", "Punkt")
+    body = "".join(
+        paragraph_xml(f"{name} text", properties=f'<w:pStyle w:val="{name}"/>') for name in names
+    )
+    lines = text_of(body, lists, styles).split("\n")
+    assert lines == [
+        "- Punkt text",
+        "  - Strich text",
+        "    - Tief text",
+        "    - Tief text",
+        "  - Strich text",
+        "- Punkt text",
+    ]
+
+
+def test_lists_of_the_same_indentation_are_not_within_each_other() -> None:
+    body = item("one", 1) + item("two", 2)
+    assert text_of(body, bullets(1, 720) + bullets(2, 720)).split("\n") == ["- one", "- two"]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 from xml.etree.ElementTree import Element
 
@@ -23,7 +24,7 @@ from mcp_tools_proxy.documents.importers.docx_blocks import (
     lay_out,
     table_blocks,
 )
-from mcp_tools_proxy.documents.importers.docx_numbering import ListLabel, Numbering
+from mcp_tools_proxy.documents.importers.docx_numbering import ListLabel, Numbering, left_of
 from mcp_tools_proxy.documents.importers.docx_package import PartReference, WordPackage
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
@@ -242,7 +243,7 @@ class WordStory:
             has_page_numbers=kind == "running title",
         )
         self._carried: list[Run] = []
-        self._columns: list[tuple[int, int]] = []
+        self._columns: list[tuple[ListLabel, int]] = []
         self._notes: list[NoteReference] = []
         self._comments: list[str] = []
         self._readers: Mapping[str, Callable[[Element], Iterator[Block]]] = {
@@ -362,12 +363,12 @@ class WordStory:
             self._columns.clear()
             return Block(text=leading + visible, flat=flat)
         lines = visible.split("\n")
-        while self._columns and self._columns[-1][0] >= label.level:
+        while self._columns and not _is_within(label, self._columns[-1][0]):
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
         is_marker = _LIST_MARKER.fullmatch(label.text) is not None
         inner = indent + (len(label.text) + 1 if is_marker else 0)
-        self._columns.append((label.level, inner))
+        self._columns.append((label, inner))
         lines[0] = f"{' ' * indent}{label.text} {lines[0]}"
         return Block(
             text=leading + f"\n{' ' * inner}".join(lines),
@@ -393,7 +394,14 @@ class WordStory:
             level = level or (style_level if found is None else str(found))
         if list_id in {"", "0"}:
             return None
-        return numbering.next_label(list_id, int(level) if level.isdecimal() else 0)
+        label = numbering.next_label(list_id, int(level) if level.isdecimal() else 0)
+        if label is None:
+            return None
+        own = left_of(None if properties is None else properties.find("w_ind"))
+        of_style = left_of(self._file.styles.paragraph(style).get("w_ind"))
+        # the indentation of a style replaces that of the list only if the style names the list
+        others = (label.left, of_style) if value_of(numbers, "w_numId") else (of_style, label.left)
+        return replace(label, left=next((it for it in (own, *others) if it is not None), None))
 
     def _anchored(self, anchored: Anchored) -> Iterator[Block]:
         self._notes += anchored.notes
@@ -457,6 +465,16 @@ class WordStory:
         blocks = self._nested(cell, "cell", _filled(shade, background))
         return TableCell(lines=blocks, span=_span(value_of(about, "w_gridSpan"), 1), merged=merged)
 
+
+def _is_within(item: ListLabel, outer: ListLabel) -> bool:
+    """Return whether an item is below another, also one of a list of its own, such as Bullet 2."""
+    if item.list_id == outer.list_id or item.left is None or outer.left is None:
+        return item.level > outer.level
+    return item.left >= outer.left + _LEAST_INDENT
+
+
+_LEAST_INDENT = 100
+"""Twentieths of a point; Word indents each level by 283 or more."""
 
 _WRAPPERS = ("w_sdt", "w_sdtContent", "w_customXml", "w_ins", "w_moveTo")
 

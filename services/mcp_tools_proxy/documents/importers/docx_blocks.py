@@ -1,5 +1,6 @@
 """Paragraphs, headings and tables of a Word file as pages of Markdown."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -288,17 +289,40 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
 
 
 def _header_rows(grid: list[list[TableCell | None]]) -> int:
-    """Return 2 if each cell of the first row spans columns or two rows, otherwise 1."""
+    """Return 2 if the first row has the names of groups of columns, otherwise 1.
+
+    Each of its cells spans columns or two rows, or is empty. Without one that spans two rows, the
+    second row has names, and numbers are below them.
+    """
     if len(grid) < 3 or len(grid[0]) != len(grid[1]) or not grid[0]:
         return 1
     first, second = grid[:2]
-    spans = [
-        cell is second[at] or cell in (first[at - 1 : at] + first[at + 1 : at + 2])
+    tall = [cell is second[at] for at, cell in enumerate(first)]
+    wide = [
+        cell in (first[at - 1 : at] + first[at + 1 : at + 2]) and bool(_text(cell))
         for at, cell in enumerate(first)
     ]
-    has_parts = any(cell is not second[at] for at, cell in enumerate(first))
-    has_tall = any(cell is second[at] for at, cell in enumerate(first))
-    return 2 if all(spans) and has_parts and has_tall else 1
+    groups = [at for at, is_wide in enumerate(wide) if is_wide and not tall[at]]
+    if not groups or not all(
+        tall[at] or wide[at] or not _text(cell) for at, cell in enumerate(first)
+    ):
+        return 1
+    if any(tall):
+        return 2
+    names = [_text(cell) for cell in second]
+    has_names = all(names) and not any(map(_NUMBER.fullmatch, names))
+    has_numbers = any(
+        _NUMBER.fullmatch(_text(line[at])) for line in grid[2:] for at in groups if at < len(line)
+    )
+    return 2 if has_names and has_numbers else 1
+
+
+_NUMBER = re.compile(r"(?!(?:19|20)\d\d\Z)[-+−(]?[\d.,\s]*\d[\d.,\s]*[%€$£)]*")
+"""A number, but not a year, which can name a column."""
+
+
+def _text(cell: TableCell | None) -> str:
+    return "" if cell is None else cell.text.strip(f"{PAGE_START} ")
 
 
 def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:

@@ -77,10 +77,15 @@ _COUNTING = re.compile("(?:chinese|japanese|taiwanese)Counting(?:Thousand)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListLabel:
-    """The number or bullet of a paragraph: ``2.2.1``, ``(a)`` or ``-``; "" if it is invisible."""
+    """The number or bullet of a paragraph: ``2.2.1``, ``(a)`` or ``-``; "" if it is invisible.
+
+    ``left`` is the indentation of its level, None if it is not stated.
+    """
 
     text: str
     level: int
+    list_id: str
+    left: int | None
     is_bullet: bool = False
 
 
@@ -94,6 +99,7 @@ class _ListLevel:
     style: str
     is_legal: bool
     is_hidden: bool
+    left: int | None
 
 
 class Numbering:
@@ -136,7 +142,14 @@ class Numbering:
             limit = levels[other].restart if other in levels else None
             if limit is None or number < limit:
                 del counts[other]
-        return self._label(level, number, levels, counts)
+        text = self._text(level, levels, counts)
+        return ListLabel(
+            text=text,
+            level=number,
+            list_id=abstract_id,
+            left=level.left,
+            is_bullet=level.number_format == "bullet",
+        )
 
     def _list(self, list_id: str) -> tuple[str, dict[int, _ListLevel], list[int]]:
         """Return the counters' id, the levels, and those that restart with this list."""
@@ -177,16 +190,11 @@ class Numbering:
             return abstract_id
         return self._abstract_id(linked, {*seen, abstract_id})
 
-    def _label(
-        self,
-        level: _ListLevel,
-        number: int,
-        levels: Mapping[int, _ListLevel],
-        counts: Mapping[int, int],
-    ) -> ListLabel:
+    def _text(
+        self, level: _ListLevel, levels: Mapping[int, _ListLevel], counts: Mapping[int, int]
+    ) -> str:
         if level.number_format == "bullet":
-            text = "-" if level.text and not level.is_hidden else ""
-            return ListLabel(text=text, level=number, is_bullet=True)
+            return "-" if level.text and not level.is_hidden else ""
 
         def shown(match: re.Match[str]) -> str:
             at = int(match[1]) - 1
@@ -200,8 +208,7 @@ class Numbering:
             text = format_number(value, "decimal" if is_decimal else other.number_format)
             return text.zfill(other.zeros)
 
-        text = "" if level.is_hidden else _PLACEHOLDER.sub(shown, level.text).strip()
-        return ListLabel(text=text, level=number)
+        return "" if level.is_hidden else _PLACEHOLDER.sub(shown, level.text).strip()
 
 
 def format_number(value: int, number_format: str) -> str:
@@ -242,7 +249,14 @@ def _read_level(element: Element) -> _ListLevel:
         style=_text(element, "pStyle"),
         is_legal=legal is not None and legal.get("w_val") not in {"0", "false", "off"},
         is_hidden=vanish is not None and vanish.get("w_val") not in {"0", "false", "off"},
+        left=left_of(element.find("w_pPr/w_ind")),
     )
+
+
+def left_of(indent: Element | None) -> int | None:
+    """Return the indentation of a paragraph in twentieths of a point; None if it is not stated."""
+    value = "" if indent is None else indent.get("w_start") or indent.get("w_left") or ""
+    return int(value) if re.fullmatch(r"-?\d{1,5}", value) else None
 
 
 def _text(element: Element, name: str) -> str:
