@@ -81,8 +81,8 @@ async def test_an_error_is_shown_with_the_form_and_nothing_is_added(
         ("note.md", {"readers": "some"}, "Enter users or roles"),
         ("note.md", {"language": "no language"}, "language: "),
         ("note.md", {"doc_id": "x" * 300}, "doc_id: "),
-        ("note.pdf", {}, "body: "),
-        ("note.json", {}, "body: "),
+        ("note.pdf", {}, "Is text, not a .pdf file"),
+        ("note.json", {}, "is not strict JSON"),
     ]:
         with named_row(file_name, fields, message):
             refused = await upload(console.browser, file_name, NOTE, **{"title": "Kept", **fields})
@@ -212,7 +212,7 @@ async def test_a_refused_form_leaves_its_file_unread(console: ConsoleService) ->
 
 
 async def test_the_uploaded_content_is_shown_as_text(console: ConsoleService) -> None:
-    await upload(console.browser, "<b>.md", b"# <script>alert(1)</script>\n\n<img src=x>\n")
+    await upload(console.browser, "<b>.md", b"# `<script>alert(1)</script>`\n\n<img src=x>\n")
     response = await console.browser.get(page_of(READ, "<b>"))
     assert "<script>alert(1)" not in response.text
     assert "<script>alert(1)</script>" in Html(response.text).text

@@ -247,7 +247,11 @@ async def test_own_fields_and_expiry_are_shown_and_saved(console: ConsoleService
     new = {"tags": "a, b\r\nnew", "metadata": "team=it\r\nopen=true", "date": "", "expires": ""}
     fields = {**form.fields, **new}
     refused = await console.browser.post(MANAGE, {**fields, "expires": "soon"})
-    assert (refused.status_code, "It should be a date, a time" in refused.text) == (422, True)
+    assert (refused.status_code, "Expires: should be a date, a time" in refused.text) == (422, True)
+    for wrong in ("=x", "team"):
+        refused = await console.browser.post(MANAGE, {**fields, "metadata": wrong})
+        assert refused.status_code == 422
+        assert "Own fields: should be KEY=VALUE" in refused.text
     done = await console.browser.post(MANAGE, fields)
     assert done.status_code == 303
     found: Any = (await facts(console))["note"]

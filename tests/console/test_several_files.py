@@ -49,6 +49,20 @@ async def test_several_files_become_documents(console: ConsoleService) -> None:
     assert "already exists" in page.text
 
 
+async def test_a_failed_import_is_explained_and_refused_files_stay(console: ConsoleService) -> None:
+    status, page = await send_files(console.browser, "a.pdf", "b.exe")
+    assert status == 200
+    # the states are loaded again every two seconds
+    assert "b.exe" in page.text.partition("State")[0]
+    (states,) = {it for it in page.links if "ids=" in it}
+
+    async def is_explained() -> bool:
+        shown = await console.browser.open(states)
+        return "Failed Is text, not a .pdf file" in shown.text
+
+    await eventually(is_explained)
+
+
 async def test_readers_apply_to_all_files(console: ConsoleService) -> None:
     await send_files(console.browser, "a.md", "b.md", readers="some", users="ann")
 

@@ -63,7 +63,7 @@ def parse_metadata(pairs: Iterable[str]) -> dict[str, MetadataValue]:
     values: dict[str, list[str]] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals:
+        if not (name and equals):
             raise ValueError("should be KEY=VALUE")
         values.setdefault(name, []).append(value)
     parsed = {

@@ -37,6 +37,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.http.api.document_models import ChangedFacts, DocumentContent, DocumentsAnswer
 from mcp_tools_proxy.http.api.document_upload import SUFFIXES
+from mcp_tools_proxy.wire.strict_json import BODY
 from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50
@@ -259,11 +260,13 @@ async def _set_readers(page: PageRequest) -> PageResult:
 async def _set_facts(page: PageRequest) -> PageResult:
     key, form = named_document(page), page.form
     expires = form.text("expires")
+    field = "Own fields"
     try:
         metadata = parse_metadata(_lines(form, "metadata"))
+        field = "Expires"
         expires_at = parse_expiry(expires, datetime.now(UTC)).isoformat() if expires else None
     except ValueError as error:
-        return await _document_view(page, facts_problem=sentence(f"it {error}"), status=422)
+        return await _document_view(page, facts_problem=sentence(f"{field}: {error}"), status=422)
     facts = {
         "tags": _lines(form, "tags"),
         "date": form.text("date") or None,
@@ -409,7 +412,7 @@ def problem_of(error: ApiRefused) -> str:
     """Return the error text of that field."""
     if error.code == "VERSION_MISMATCH":
         return "A document with this ID already exists."
-    return sentence(error.message)
+    return sentence(error.message.removeprefix(f"{BODY}: "))
 
 
 def _again(

@@ -26,9 +26,10 @@ FIELDS = ("tenant_id", "tags", "language", "readers", "users", "roles")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentFile:
-    """A file: its status, or why it was refused."""
+    """A file: its status, or why it was refused; without an ``upload_id``, before its upload."""
 
     name: str
+    upload_id: str = ""
     status: UploadStatus | None = None
     problem: str = ""
 
@@ -93,26 +94,28 @@ async def _send(
         )
     except ApiRefused as error:
         return SentFile(name=name, problem=problem_of(error))
-    return SentFile(name=name, status=UploadStatus.model_validate(answer.json))
+    status = UploadStatus.model_validate(answer.json)
+    return SentFile(name=name, upload_id=status.upload_id, status=status)
 
 
 async def _file_of(page: PageRequest, tenant_id: str, upload_id: str) -> SentFile:
     try:
         status = await page.api.read(UPLOADS, {"tenant_id": tenant_id, "upload_id": upload_id})
     except ApiRefused as error:
-        return SentFile(name=upload_id, problem=sentence(error.message))
+        return SentFile(name=upload_id, upload_id=upload_id, problem=sentence(error.message))
     failure = (status.answer or {}).get("error") if status.state == "failed" else None
     if isinstance(failure, dict):
         refusal = ApiRefused(status.status_code or 500, failure)
-        return SentFile(name=status.doc_id, status=status, problem=problem_of(refusal))
-    return SentFile(name=status.doc_id, status=status)
+        problem = problem_of(refusal)
+        return SentFile(name=status.doc_id, upload_id=upload_id, status=status, problem=problem)
+    return SentFile(name=status.doc_id, upload_id=upload_id, status=status)
 
 
 def _view(
     page: PageRequest, tenant_id: str, sent: list[SentFile], problems: dict[str, str]
 ) -> PageView:
     statuses = [it.status for it in sent if it.status is not None]
-    ids = ",".join(it.upload_id for it in statuses)
+    ids = ",".join(it.upload_id for it in sent if it.upload_id)
     return PageView(
         template="document_uploads.html",
         suggests=True,
