@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from fpdf import FPDF
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,49 @@ def test_rows_without_lines_between_them_are_not_mixed() -> None:
         "| Apples | 1.20 |",
         "| Pears | 2.40 |",
     ]
+
+
+@pytest.mark.parametrize("shaded", [1, 2])
+def test_shaded_rows_are_the_rows_of_a_table(shaded: int) -> None:
+    rows = [
+        (["Code", "Description", "Limit"], 8),
+        (["R1", "A long text that wraps\nover several lines\nof its cell", "30 EUR"], 16),
+        (["R2", "Short", "40 EUR"], 8),
+        (["R3", "Another text that is\nlonger", ""], 12),
+        (["R4", "None", "5 EUR"], 8),
+    ]
+    pdf, y = new_page(), 40
+    pdf.text(20, 34, "The limits of the year are these.")
+    for number, (row, height) in enumerate(rows):
+        pdf.set_fill_color(230 if number % 2 else 200)
+        if number % shaded == 0:
+            pdf.rect(18, y, 80, height, style="F")
+        for x, cell in zip((20, 32, 74), row, strict=True):
+            for line, text in enumerate(cell.split("\n")):
+                pdf.text(x, y + 5 + 4 * line, text)
+        y += height
+    assert text_of(pdf).splitlines()[1:] == [
+        "| Code | Description | Limit |",
+        "| --- | --- | --- |",
+        "| R1 | A long text that wraps over several lines of its cell | 30 EUR |",
+        "| R2 | Short | 40 EUR |",
+        "| R3 | Another text that is longer |  |",
+        "| R4 | None | 5 EUR |",
+    ]
+
+
+def test_shaded_prose_stays_text() -> None:
+    pdf = new_page()
+    texts = [
+        "Each of these paragraphs is in",
+        "a shaded box of its own, and",
+        "none of them is a table, as",
+    ]
+    for number, text in enumerate(texts * 2):
+        pdf.set_fill_color(220 if number % 2 else 240)
+        pdf.rect(18, 40 + 8 * number, 80, 8, style="F")
+        pdf.text(20, 45 + 8 * number, text)
+    assert "|" not in text_of(pdf)
 
 
 def test_columns_of_prose_stay_text() -> None:

@@ -77,8 +77,31 @@ def _has(rulings: Sequence[Ruling], point: float) -> bool:
     return any(it.start - _NEAR <= point <= it.end + _NEAR for it in rulings)
 
 
-def ruled_grids(page: PdfPage) -> list[RuledGrid]:
-    """Return the tables of a page that are drawn with lines, at least two columns and rows."""
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Rows drawn as shaded bands or between lines, without lines between columns.
+
+    ``rows`` are their edges, from above.
+    """
+
+    left: float
+    right: float
+    rows: Sequence[float]
+
+    def grid(self, columns: Sequence[float]) -> RuledGrid:
+        """Return the grid with lines at ``columns``, which lie between the edges."""
+        xs = [self.left, *columns, self.right]
+        across = [Ruling(y, self.left, self.right) for y in self.rows]
+        return RuledGrid(
+            xs, self.rows, across, [Ruling(x, self.rows[-1], self.rows[0]) for x in xs]
+        )
+
+
+def ruled_grids(page: PdfPage) -> tuple[list[RuledGrid], list[Bands]]:
+    """Return the tables of a page that are drawn with lines, and its bands, at least three rows.
+
+    Grids have at least two columns and rows.
+    """
     across: list[Ruling] = []
     down: list[Ruling] = []
     for x1, y1, x2, y2 in _edges(page):
@@ -87,10 +110,34 @@ def ruled_grids(page: PdfPage) -> list[RuledGrid]:
         elif abs(x1 - x2) <= _THIN and abs(y1 - y2) >= _SHORT:
             down.append(Ruling((x1 + x2) / 2, min(y1, y2), max(y1, y2)))
         if len(across) + len(down) > MOST_LINES:
-            return []
+            return [], []
     across, down = _joined(across), _joined(down)
-    grids = (_grid(*group) for group in _groups(across, down))
-    return [grid for grid in grids if grid is not None]
+    groups = list(_groups(across, down))
+    grids = [grid for group in groups if (grid := _grid(*group)) is not None]
+    return grids, _bands(groups)
+
+
+def _bands(groups: Sequence[tuple[list[Ruling], list[Ruling]]]) -> list[Bands]:
+    """Return the rows of boxes with the same left and right edges, one below the other."""
+    boxes: dict[tuple[int, int], list[list[float]]] = defaultdict(list)
+    for across, down in groups:
+        columns = _distinct(it.at for it in down)
+        if len(columns) == 2 and columns[1] - columns[0] > _LEAST_BAND:
+            boxes[round(columns[0]), round(columns[1])].append(_distinct(it.at for it in across))
+    found: list[Bands] = []
+    for (left, right), parts in boxes.items():
+        rows: list[float] = []
+        for part in sorted(parts, key=max, reverse=True):
+            if rows and rows[-1] - part[-1] > _MOST_BETWEEN:
+                found.append(Bands(left, right, rows))
+                rows = []
+            rows = sorted(_distinct(iter([*rows, *part])), reverse=True)
+        found.append(Bands(left, right, rows))
+    return [it for it in found if _LEAST_EDGES <= len(it.rows) <= MOST_LINES]
+
+
+_LEAST_BAND, _MOST_BETWEEN, _LEAST_EDGES = 60.0, 80.0, 4
+"""Least width of a band and greatest height of an unshaded row between two, in points; edges."""
 
 
 def _grid(across: Sequence[Ruling], down: Sequence[Ruling]) -> RuledGrid | None:

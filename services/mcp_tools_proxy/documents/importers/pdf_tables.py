@@ -13,7 +13,7 @@ from operator import neg
 from pypdfium2 import PdfPage
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
-from mcp_tools_proxy.documents.importers.pdf_rulings import RuledGrid, ruled_grids
+from mcp_tools_proxy.documents.importers.pdf_rulings import Bands, RuledGrid, ruled_grids
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -69,9 +69,9 @@ def find_tables(
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
-    tables = [
-        table for grid in ruled_grids(page) if (table := _ruled_table(grid, lines)) is not None
-    ]
+    grids, bands = ruled_grids(page)
+    grids += [grid for it in bands if (grid := _banded_grid(it, lines)) is not None]
+    tables = [table for grid in grids if (table := _ruled_table(grid, lines)) is not None]
     used = {id(word) for table in tables for word in table.words}
     others = [line for line in lines if not any(id(word) in used for word in line)]
     tables.extend(_aligned_tables(characters, others, lines))
@@ -116,6 +116,36 @@ def _is_prose(line: str) -> bool:
         and line.count(" ") >= _MANY_WORDS
         and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
     )
+
+
+def _banded_grid(bands: Bands, lines: Sequence[Sequence[PageWord]]) -> RuledGrid | None:
+    """Return a grid whose columns are the gaps that most bands share, if there are any."""
+    outer = bands.grid(())
+    rows: list[list[PageWord]] = [[] for _ in bands.rows[1:]]
+    for line in lines:
+        for word in line:
+            if (cell := _cell_at(outer, word)) is not None:
+                rows[cell[0]].append(word)
+    filled = [_gaps(_apart(row)) for row in rows if row]
+    several = [gaps for gaps in filled if len(gaps) > 2]
+    if len(several) < max(_LEAST_ROWS, _LEAST_FULL * len(filled)):
+        return None
+    common = several[0]
+    for gaps in several[1:]:
+        common = _common(common, gaps)
+    return bands.grid([(start + end) / 2 for start, end in common[1:-1]]) if common[1:-1] else None
+
+
+def _apart(words: Sequence[PageWord]) -> list[list[PageWord]]:
+    """Return the words as parts with gaps between them, wherever they are in the height."""
+    parts: list[list[PageWord]] = []
+    right = -_FAR
+    for word in sorted(words, key=lambda it: it.left):
+        if word.left - right > _LEAST_GAP:
+            parts.append([])
+        parts[-1].append(word)
+        right = max(right, word.right)
+    return parts
 
 
 def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:
