@@ -4,16 +4,23 @@ A group of lines is only a table if that is certain: otherwise its text stays as
 """
 
 import re
-from bisect import bisect_right, insort
-from collections import defaultdict
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import neg
 
 from pypdfium2 import PdfPage
 
-from mcp_tools_proxy.documents.importers.hyphens import DIVISION
-from mcp_tools_proxy.documents.importers.pdf_rulings import Bands, RuledGrid, ruled_grids
+from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
+    FAR,
+    LEAST_GAP,
+    MOST_HEADER_ROWS,
+    NUMERIC,
+    PageTable,
+    cell_text,
+    common_gaps,
+    gaps_of,
+    ruled_tables,
+)
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -37,20 +44,8 @@ _MOST_WORDS_OF_CELL = 6.0
 _LEAST_FULL = 0.6
 _LEAST_NUMERIC = 0.7
 
-_NUMERIC = re.compile(
-    r"[-+−–~≈<>≤≥±($€£¥]*\s?\d[\d.,:/'’\s%°×x^+-]*\)?\s?(?:%|[A-Za-z€$£¥°µμ/]{1,4})?[*†‡]?|[-–—−]+|n/?a|[✓✗x×●○•]",
-    re.IGNORECASE,
-)
 _LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-
-
-@dataclass(frozen=True, slots=True)
-class PageTable:
-    """A table: its words, in the order of the text, and its Markdown."""
-
-    words: Sequence[PageWord]
-    markdown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +64,7 @@ def find_tables(
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
-    grids, bands = ruled_grids(page)
-    grids += [grid for it in bands if (grid := _banded_grid(it, lines)) is not None]
-    tables = [table for grid in grids if (table := _ruled_table(grid, lines)) is not None]
+    tables = list(ruled_tables(page, lines))
     used = {id(word) for table in tables for word in table.words}
     others = [line for line in lines if not any(id(word) in used for word in line)]
     tables.extend(_aligned_tables(characters, others, lines))
@@ -84,7 +77,7 @@ def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
     Most lines of prose are not examined: this takes a third of the time that tables take.
     """
     text = characters.text
-    last_wide, rows = _FAR, 1
+    last_wide, rows = FAR, 1
     before: tuple[float, float] | None = None
     for span in characters.spans():
         if _is_prose(text[slice(*span)]):
@@ -104,7 +97,6 @@ def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
 
 
 _NEAR = 80.0
-_FAR = 100_000.0
 _LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
 _NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
 
@@ -116,209 +108,6 @@ def _is_prose(line: str) -> bool:
         and line.count(" ") >= _MANY_WORDS
         and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
     )
-
-
-def _banded_grid(bands: Bands, lines: Sequence[Sequence[PageWord]]) -> RuledGrid | None:
-    """Return a grid whose columns are the gaps that most bands share, if there are any."""
-    outer = bands.grid(())
-    rows: list[list[PageWord]] = [[] for _ in bands.rows[1:]]
-    for line in lines:
-        for word in line:
-            if (cell := _cell_at(outer, word)) is not None:
-                rows[cell[0]].append(word)
-    filled = [_gaps(_apart(row)) for row in rows if row]
-    several = [gaps for gaps in filled if len(gaps) > 2]
-    if len(several) < max(_LEAST_ROWS, _LEAST_FULL * len(filled)):
-        return None
-    common = several[0]
-    for gaps in several[1:]:
-        common = _common(common, gaps)
-    return bands.grid([(start + end) / 2 for start, end in common[1:-1]]) if common[1:-1] else None
-
-
-def _apart(words: Sequence[PageWord]) -> list[list[PageWord]]:
-    """Return the words as parts with gaps between them, wherever they are in the height."""
-    parts: list[list[PageWord]] = []
-    right = -_FAR
-    for word in sorted(words, key=lambda it: it.left):
-        if word.left - right > _LEAST_GAP:
-            parts.append([])
-        parts[-1].append(word)
-        right = max(right, word.right)
-    return parts
-
-
-def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:
-    regions = grid.regions()
-    total = sum(map(len, regions))
-    if total - len({region for row in regions for region in row}) > _MOST_MERGED * total:
-        return None
-    inside = [word for line in lines for word in line if _cell_at(grid, word) is not None]
-    words = _words_of_regions(grid, regions, inside)
-    title, head = _heading_rows(regions)
-    rows = [text for row in regions[title:] for text in _row_texts(row, words)]
-    rows = _own_columns([merged_header(rows[:head]), *rows[head:]] if head > 1 else rows)
-    rows = [row for row in rows if any(row)]
-    if not _is_plausible(rows):
-        return None
-    titles = [_cell_text(words[row[0]]) for row in regions[:title]]
-    return PageTable(inside, "\n".join([*filter(None, titles), *table_lines(rows)]))
-
-
-def _cell_at(grid: RuledGrid, word: PageWord) -> tuple[int, int] | None:
-    """Return the row and column of a word, or None if it is outside the table."""
-    x, y = (word.left + word.right) / 2, word.y + _MIDDLE
-    if not (grid.columns[0] <= x <= grid.columns[-1] and grid.rows[-1] <= y <= grid.rows[0]):
-        return None
-    row = sum(y < edge for edge in grid.rows[1:-1])
-    return row, sum(x > edge for edge in grid.columns[1:-1])
-
-
-def _words_of_regions(
-    grid: RuledGrid, regions: Sequence[list[int]], words: Sequence[PageWord]
-) -> Mapping[int, list[PageWord]]:
-    """Return the words of each region, in the order of the text."""
-    cells: list[list[list[PageWord]]] = [[[] for _ in row] for row in regions]
-    for word in words:
-        if (cell := _cell_at(grid, word)) is not None:
-            cells[cell[0]][cell[1]].append(word)
-    members: dict[int, list[PageWord]] = defaultdict(list)
-    for row, row_cells in zip(regions, cells, strict=True):
-        _separate(row, row_cells)
-        for region, cell_words in zip(row, row_cells, strict=True):
-            members[region].extend(cell_words)
-    place = {id(word): number for number, word in enumerate(words)}
-    for it in members.values():
-        it.sort(key=lambda word: place[id(word)])
-    return members
-
-
-def _heading_rows(regions: Sequence[Sequence[int]]) -> tuple[int, int]:
-    """Return the number of rows that are a title, one cell each, and of the header's rows."""
-    title = 0
-    while title < min(_MOST_HEADER_ROWS, len(regions) - 2) and len(set(regions[title])) == 1:
-        title += 1
-    head = 1
-    while head < _MOST_HEADER_ROWS and title + head < len(regions) - 1:
-        row, below = regions[title + head - 1], regions[title + head]
-        if not 1 < len(set(row)) < len(row) or len(set(below)) == 1:
-            break
-        head += 1
-    return title, head
-
-
-_MOST_HEADER_ROWS = 3
-
-_MOST_MERGED = 0.4
-"""Greatest share of merged cells; with more, lines are missing."""
-
-
-def _separate(row: list[int], cells: Sequence[Sequence[PageWord]]) -> None:
-    """Undo the merging of cells in a row if texts in them are far from each other."""
-    for region in {it for it in row if row.count(it) > 1}:
-        columns = [column for column, it in enumerate(row) if it == region]
-        words = sorted((word for it in columns for word in cells[it]), key=lambda it: it.left)
-        if any(second.left - first.right > 2 * _WIDE for first, second in pairwise(words)):
-            for column in columns[1:]:
-                row[column] = -1 - row[0] - column
-
-
-def _own_columns(rows: list[list[str]]) -> list[list[str]]:
-    """Leave out columns without a text that is not repeated in a neighbour column."""
-    kept: list[int] = []
-    for column in range(len(rows[0])):
-        after = range(column + 1, len(rows[0]))[:1]
-        neighbours = [*kept[-1:], *after]
-        is_own = any(
-            row[column] and all(row[column] != row[it] for it in neighbours) for row in rows
-        )
-        is_copy = any(
-            all(not row[column] or row[column] == row[it] for row in rows) for it in neighbours
-        )
-        if is_own or (not is_copy and any(row[column] for row in rows)):
-            kept.append(column)
-    return [[row[column] for column in kept] for row in rows]
-
-
-def _row_texts(row: Sequence[int], words: Mapping[int, list[PageWord]]) -> list[list[str]]:
-    """Return the texts of a row, or of several if there is no line between them."""
-    if len(set(row)) == 1:  # a heading across the table
-        return [[_cell_text(words[row[0]]), *[""] * (len(row) - 1)]]
-    members = {region: words.get(region, []) for region in row}
-    texts = [_cell_text(members[region]) for region in row]
-    if not any(len(_baselines(it)) > 1 for it in members.values()):
-        return [texts]
-    baselines = _baselines([word for it in members.values() for word in it])
-    lines: dict[int, list[list[PageWord]]] = {}
-    for region, it in members.items():
-        lines[region] = [[] for _ in baselines]
-        for word in it:
-            lines[region][_nearest(word.y, baselines)].append(word)
-    if not _are_rows(lines):
-        return [texts]
-    return [
-        [_cell_text(lines[region][number]) for region in row] for number in range(len(baselines))
-    ]
-
-
-def _are_rows(lines: Mapping[int, Sequence[Sequence[PageWord]]]) -> bool:
-    """Return whether cells have several rows: numbers one below the other, beside other text."""
-    filled = {region: {at for at, it in enumerate(cell) if it} for region, cell in lines.items()}
-    return any(
-        len(filled[region]) > 1
-        and all(_NUMERIC.fullmatch(_cell_text(it)) for it in cell if it)
-        and any(filled[region] <= filled[other] for other in lines if other != region)
-        for region, cell in lines.items()
-    )
-
-
-def _baselines(words: Sequence[PageWord]) -> list[float]:
-    """Return the baselines of words, from above; those of scripts are not far enough away."""
-    baselines: list[float] = []
-    for y in sorted((word.y for word in words), reverse=True):
-        if not baselines or baselines[-1] - y > _LEAST_PITCH:
-            baselines.append(y)
-    return baselines
-
-
-_LEAST_PITCH = 5.0
-
-
-def _nearest(y: float, baselines: Sequence[float]) -> int:
-    """Return the number of the last baseline that is not below ``y``; they are given from above."""
-    return max(0, bisect_right(baselines, -y + _LEAST_PITCH / 2, key=neg) - 1)
-
-
-_MIDDLE = 3.0
-"""Points from the baseline to the middle of small letters."""
-
-
-def _is_plausible(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the cells are filled like those of a table: frames and drawings are none."""
-    if len(rows) < 2 or len(rows[0]) < 2:
-        return False
-    cells = [cell for row in rows for cell in row]
-    texts = [cell for cell in cells if cell]
-    readable = sum(any(map(str.isalnum, cell)) for cell in texts)
-    return (
-        len(texts) >= _LEAST_FILLED * len(cells)
-        and 2 * readable >= len(texts)
-        and sum(sum(map(bool, row)) > 1 for row in rows) >= 2
-        and max(map(len, texts)) <= _LONGEST_CELL
-    )
-
-
-_LEAST_FILLED = 0.35
-_LONGEST_CELL = 3_000
-
-
-def _cell_text(words: Sequence[PageWord]) -> str:
-    """Return the text of a cell with several lines."""
-    text = ""
-    for number, word in enumerate(words):
-        is_continued = number and words[number - 1].text.endswith(DIVISION)
-        text += word.text if word.is_glued or is_continued or not text else f" {word.text}"
-    return text
 
 
 def _aligned_tables(
@@ -375,7 +164,7 @@ def _row(group: list[tuple[PageWord, float]]) -> _AlignedRow:
             parts[-1].append(word)
         else:
             parts.append([word])
-    return _AlignedRow(group[0][0].y, size, parts, _gaps(parts))
+    return _AlignedRow(group[0][0].y, size, parts, gaps_of(parts))
 
 
 def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
@@ -389,7 +178,7 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
         row, pitch = rows[end], rows[end - 1].y - rows[end].y
         if pitch > _MOST_PITCH * min([*pitches, 2 * row.size]):
             break
-        kept = _common(gaps, row.gaps)
+        kept = common_gaps(gaps, row.gaps)
         if len(row.parts) > 1:
             if len(kept) <= counts[len(counts) // 2]:
                 break
@@ -404,32 +193,6 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
 
 
 _MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
-
-
-def _gaps(parts: Sequence[Sequence[PageWord]]) -> list[tuple[float, float]]:
-    """Return the free stretches of a row, with the two at its ends."""
-    edges = [(part[0].left, max(word.right for word in part)) for part in parts]
-    starts = [-_FAR, *(right for _, right in edges)]
-    ends = [*(left for left, _ in edges), _FAR]
-    return list(zip(starts, ends, strict=True))
-
-
-def _common(
-    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """Return the stretches that are free in both; both are in order."""
-    common: list[tuple[float, float]] = []
-    at = 0
-    for left, right in first:
-        while at < len(second) and second[at][1] < right:
-            common.append((max(left, second[at][0]), second[at][1]))
-            at += 1
-        if at < len(second):
-            common.append((max(left, second[at][0]), right))
-    return [(left, right) for left, right in common if right - left > _LEAST_GAP]
-
-
-_LEAST_GAP = 4.0
 
 
 def _aligned_table(
@@ -479,7 +242,7 @@ def _header_row(
         [word for word, name in zip(words, names, strict=True) if name == column]
         for column in sorted(set(names))
     ]
-    return _AlignedRow(row.y, row.size, parts, _gaps(parts))
+    return _AlignedRow(row.y, row.size, parts, gaps_of(parts))
 
 
 _HEADER_PITCH = 1.3
@@ -499,7 +262,7 @@ def _table_of(
     if places[-1][-1] - places[0][0] + 1 != len(words):
         return None  # other text is between
     texts = [
-        [_cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in _cells(row, bounds)]
+        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in _cells(row, bounds)]
         for row in rows
     ]
     if not _is_table(texts):
@@ -518,7 +281,7 @@ def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
     )
     bounds: list[tuple[float, float]] = []
     for left, right in edges:
-        if bounds and left - bounds[-1][1] <= _LEAST_GAP:
+        if bounds and left - bounds[-1][1] <= LEAST_GAP:
             bounds[-1] = bounds[-1][0], max(bounds[-1][1], right)
         else:
             bounds.append((left, right))
@@ -594,7 +357,7 @@ def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
 
 def _is_numeric(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell]
-    numeric = sum(_NUMERIC.fullmatch(cell) is not None for cell in filled)
+    numeric = sum(NUMERIC.fullmatch(cell) is not None for cell in filled)
     return len(filled) >= 1 and numeric >= _LEAST_NUMERIC * len(filled)
 
 
@@ -609,7 +372,7 @@ def _with_header(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
         if _is_numeric([row[column] for row in rows[1:]])
     ]
     head = 0
-    while head < min(_MOST_HEADER_ROWS, len(rows) - 1) and _is_heading(rows[head], numeric):
+    while head < min(MOST_HEADER_ROWS, len(rows) - 1) and _is_heading(rows[head], numeric):
         head += 1
     if not head and numeric:
         return [[""] * len(rows[0]), *rows]
@@ -622,7 +385,7 @@ def _is_heading(row: Sequence[str], numeric: Sequence[int]) -> bool:
     """Return whether the cells above numbers are names; years are names, too."""
     cells = [row[column] for column in numeric if row[column]]
     return bool(numeric) and all(
-        _YEAR.fullmatch(cell) or not _NUMERIC.fullmatch(cell) for cell in cells
+        _YEAR.fullmatch(cell) or not NUMERIC.fullmatch(cell) for cell in cells
     )
 
 

@@ -13,7 +13,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     order_letters,
 )
 from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
-from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_tables, may_have_tables
+from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
+from mcp_tools_proxy.documents.importers.pdf_tables import find_tables, may_have_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
