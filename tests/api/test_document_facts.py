@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.api.document_operator import CONTENT, DOC, LIST, Operator, operated, outcome
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases
+from tests.support.service import running
+from tests.support.tokens import file_token, token_settings
 
 FACTS = "/internal/documents/facts"
 OWN = {
@@ -98,6 +101,29 @@ async def test_facts_are_not_changed_without_a_version(operator: Operator) -> No
             "PUT", FACTS, params=DOC, json=OWN, headers=operator.headers | headers
         )
         assert outcome(put) == expected
+
+
+async def test_operators_of_another_tenant_or_without_the_right_see_and_set_no_facts() -> None:
+    async with running(**token_settings()) as service:
+        mine, others, no_right = (
+            Operator(service, file_token(tenant=tenant, may=[right]))
+            for tenant, right in (
+                ("acme", OperatorRight.DOCUMENTS),
+                ("globex", OperatorRight.DOCUMENTS),
+                ("acme", OperatorRight.AUDIT),
+            )
+        )
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        await mine.put_note(query={**DOC, "tag": "old"})
+        etag = (await mine.send("GET", FACTS)).headers["ETag"]
+        for operator in (others, no_right):
+            for method, body in (("GET", None), ("PUT", "{}")):
+                answer = await operator.send(method, FACTS, DOC, body, If_Match=etag)
+                assert outcome(answer) == (403, "FORBIDDEN")
+        elsewhere = await others.send("GET", FACTS, {**DOC, "tenant_id": "globex"})
+        assert outcome(elsewhere) == (404, "NOT_FOUND")
+        assert own((await mine.send("GET", FACTS)).json()) == {"tags": ["old"]}
 
 
 async def test_unknown_facts_are_refused(operator: Operator) -> None:

@@ -68,8 +68,10 @@ async def test_removals_by_retention_are_recorded(operator: Operator) -> None:
     past = (datetime.now(UTC) - timedelta(days=1)).isoformat()
     query = {"tenant_id": "acme", "doc_id": "past"}
     await operator.put_json(query=query, more={"expires_at": past})
+    await operator.put_json(query={**query, "tenant_id": "globex"})
     with capture_logs() as lines:
         await operator.service.gateway.retention.remove_outdated()
     (record,) = [line for line in lines if line["event"] == "document.outdated_removed"]
     assert (record["tenant_id"], record["doc_id"], record["reason"]) == ("acme", "past", "expired")
     assert await ids(operator, "acme") == ["a", "b", "c"]
+    assert await ids(operator, "globex") == ["a", "b", "c", "past"]
