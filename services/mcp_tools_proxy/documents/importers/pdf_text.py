@@ -12,8 +12,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     join_spaced_characters,
     order_letters,
 )
-from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
+from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
 from mcp_tools_proxy.documents.importers.pdf_tables import find_tables, may_have_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
