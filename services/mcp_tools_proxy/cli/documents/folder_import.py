@@ -59,7 +59,7 @@ _IN_MEMORY_BYTES = 8_000_000
 _PIECE_BYTES = 1024 * 1024
 
 _OTHER_FOLDER = (
-    "its document was imported from another folder or machine; name the source with --source, by "
+    "its document was imported from another folder; name the source with --source, by "
     "the same name if this is the same folder, otherwise by another name"
 )
 

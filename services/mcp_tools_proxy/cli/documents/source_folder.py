@@ -2,7 +2,6 @@
 
 import fnmatch
 import os
-import socket
 import stat
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
@@ -78,8 +77,8 @@ class SourceFolder:
     def __init__(self, root: Path, suffixes: Collection[str]) -> None:
         """Open the folder. Raises OSError."""
         self.root = root
-        self.identity = sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
-        """Tells folders of the same name apart, also those of different machines."""
+        self.identity = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+        """Tells folders of the same name apart. Host names do not count: those of containers change."""
         self._suffixes = suffixes
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
