@@ -85,7 +85,10 @@ def test_a_subscript_below_a_superscript_has_the_same_base() -> None:
     pdf.set_font_size(8)
     pdf.text(end, 18.4, "2")
     pdf.text(end, 21, "i")
-    assert page_of(pdf) == "the value x^2_i"
+    end += pdf.get_string_width("2")
+    pdf.set_font_size(12)
+    pdf.text(end, 20, " grows")
+    assert page_of(pdf) == "the value x^2_i grows"
 
 
 def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:

@@ -78,7 +78,7 @@ class SourceFolder:
         """Open the folder. Raises OSError."""
         self.root = root
         self.identity = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
-        """Tells folders of the same name apart. Host names do not count: those of containers change."""
+        """Tells folders of one name apart, without the host name: that of a container changes."""
         self._suffixes = suffixes
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 

@@ -107,7 +107,10 @@ def _joined_lines(page: PageCharacters, lines: Sequence[list[PageWord]]) -> list
 
 def _continues(page: PageCharacters, before: Sequence[PageWord], word: PageWord) -> bool:
     last = before[-1]
-    gap, shift = word.left - last.right, abs(word.y - last.last_y)
+    right = max(it.right for it in before[-2:])  # of two scripts, one above the other
+    if word.left < right - _SPACE * page.character(word.start).size:
+        right = last.right
+    gap, shift = word.left - right, abs(word.y - last.last_y)
     if not -_WIDEST < gap < _WIDEST or shift > _WIDEST:
         return False
     first, final = page.character(word.start), page.character(last.end - 1)
