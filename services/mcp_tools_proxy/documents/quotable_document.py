@@ -39,6 +39,9 @@ _TRIED_BETWEEN_PAUSES = 100
 
 _WORD = re.compile(r"[^ ]+")
 
+_PLAIN = "plain"
+"""The format of pages whose lines may have been joined, such as those of a PDF."""
+
 _JOINT = "\n"
 """Joins pages so that a word broken across them is one word."""
 
@@ -93,7 +96,8 @@ class QuotableDocument:
         """
         for reading in readings_of(quote.strip(), self._text_format):
             wanted = level_text(reading.text)
-            places = (it for it in _places(self._level, wanted) if self._fits(reading, wanted, it))
+            matches = _places(self._level, wanted, joins_lines=self._text_format == _PLAIN)
+            places = (it for it in matches if self._fits(reading, wanted, it))
             if found := list(islice(places, MAX_MATCHES)):
                 return [span for start, end in found for span in self._spans(start, end)]
         return []
@@ -159,12 +163,15 @@ class QuotableDocument:
             page += 1
 
 
-def _places(level: LevelText, wanted: LevelText) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the wanted text: whole words only, with the same hyphens."""
+def _places(level: LevelText, wanted: LevelText, *, joins_lines: bool) -> Iterator[tuple[int, int]]:
+    """Yield the positions of the wanted text: whole words only, with the same hyphens.
+
+    With ``joins_lines``, words that were divided at the end of a line may have been joined.
+    """
     for start in paced(islice(_starts(level, wanted), MAX_TRIED), every=_TRIED_BETWEEN_PAUSES):
         end = start + len(wanted.text)
         is_cut = _is_inside(level, start) or _is_inside(level, end) or _lacks_number(level, start)
-        if not is_cut and _has_hyphens(level, wanted, start):
+        if not is_cut and _has_hyphens(level, wanted, start, joins_lines=joins_lines):
             yield start, end
 
 
@@ -175,7 +182,7 @@ def _starts(level: LevelText, wanted: LevelText) -> Iterator[int]:
         start = level.text.find(wanted.text, start + 1)
 
 
-def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
+def _has_hyphens(level: LevelText, wanted: LevelText, start: int, *, joins_lines: bool) -> bool:
     """Return whether the words at ``start`` have the same hyphens as the wanted ones.
 
     A hyphen at the end of a line can be missing on either side.
@@ -185,9 +192,19 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
     for place in chain(there_are, (at - start for at in level.hyphens_between(start, end))):
         here, there = level.hyphen_at(start + place), wanted.hyphen_at(place)
         only = here or there
-        if (here is None) != (there is None) and only is not Hyphen.AT_LINE_END:
+        if (here is None) == (there is None) or only is Hyphen.AT_LINE_END:
+            continue
+        if not (joins_lines and _is_divided(level.text, start + place)):
             return False
     return True
+
+
+_DIVIDED = re.compile(r"[^\W\d_]{2}[^\W\d_A-Z]{2}")
+
+
+def _is_divided(text: str, place: int) -> bool:
+    """Return whether a hyphen there may divide a word at the end of a line."""
+    return _DIVIDED.fullmatch(text, max(place - 2, 0), place + 2) is not None
 
 
 def _is_inside(level: LevelText, place: int) -> bool:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +100,29 @@ def test_a_quote_across_two_pages_has_a_place_on_both() -> None:
 
 def test_a_word_hyphenated_across_two_pages_is_found() -> None:
     assert quoted("the endless text") == ["the end-", "less text"]
+
+
+PRINTED = replace(
+    make_document(pages=("They re-elect the coordinator of the A-B line.",)), text_format="plain"
+)
+"""A page like those of a PDF, whose divided words were joined, rightly or not."""
+
+
+@each_row(
+    ("quote", "is_found"),
+    [
+        ("They reelect the coordinator", True),
+        ("re-elect the co-ordinator of", True),
+        ("They re elect the", False),
+        ("They elect the", False),
+        ("the AB line", False),
+        ("elect the coordinator", False),
+    ],
+)
+def test_a_word_divided_at_the_end_of_a_line_matches_with_and_without_hyphen(
+    quote: str, *, is_found: bool
+) -> None:
+    assert bool(QuotableDocument(PRINTED).find(quote)) == is_found
 
 
 @each_row("space", [" ", "\n", " \n"])
