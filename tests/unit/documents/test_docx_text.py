@@ -50,6 +50,11 @@ LOWERED = '<w:vertAlign w:val="subscript"/>'
         (["H", run_xml("2", LOWERED), "O"], "H_2O"),
         (["the 1", run_xml("st", RAISED), " day"], "the 1st day"),
         (["see the report", run_xml("1", RAISED), " today"], "see the report [1] today"),
+        (
+            ["le V", run_xml("e", RAISED), " tome, S", run_xml("t", RAISED), " Pol"],
+            "le Ve tome, St Pol",
+        ),
+        (["of Ben", run_xml("3", RAISED), " 9 m", run_xml("3", RAISED)], "of Ben [3] 9 m^3"),
         (["103 units"], "103 units"),
         (["10", run_xml("3", '<w:position w:val="8"/><w:sz w:val="16"/>'), " m"], "10^3 m"),
         (["10", run_xml("3", '<w:position w:val="8"/>'), " m"], "103 m"),

@@ -69,6 +69,28 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ("<p><sup>1</sup>See the list.", "[1] See the list."),
         ("<p>It ended.<sup>4</sup></p>", "It ended. [4]"),
         ("Item<sup>?</sup> Acme<sup>®</sup> Na<sup>+</sup>", "Item? Acme® Na^+"),
+        ("l'an X<sup>e</sup>, Louis II<sup>d</sup>, XIX<sup>e</sup>", "l'an Xe, Louis IId, XIXe"),
+        ("D<sup>r</sup> Li, S<sup>te</sup> Anne, C<sup>ie</sup>", "Dr Li, Ste Anne, Cie"),
+        (
+            "9<sup>no</sup>, 3<sup>de</sup>, 12<sup>bis</sup>, 4.<sup>a</sup>",
+            "9no, 3de, 12bis, 4.a",
+        ),
+        ("y<sup>e</sup>, V<sup>3</sup>, C<sup>t</sup>, R<sup>d</sup>", "y^e, V^3, C^t, R^d"),
+        (
+            "the fee<sup>2</sup>, Eve<sup>3,4</sup> and so<sup>5–7</sup>",
+            "the fee [2], Eve [3,4] and so [5–7]",
+        ),
+        ("in 1998<sup>2</sup> (as said)<sup>3</sup>", "in 1998 [2] (as said) [3]"),
+        ("KL<sup>2</sup> + LM<sup>2</sup> = KM<sup>2</sup>", "KL^2 + LM^2 = KM^2"),
+        ("2<sup>3</sup>/<sub>8</sub> inch, <sup>5</sup>⁄<sub>6</sub>", "2 3/8 inch, 5⁄6"),
+        ("<i>v</i><sup>2</sup>/<i>r</i>, 8 m<sup>2</sup>/s", "v^2/*r*, 8 m^2/s"),
+        ("PO<sub>4</sub><sup>3-</sup>", "PO_4^(3-)"),
+        ('9<span style="font-size:60%;vertical-align:super">4</span> m', "9^4 m"),
+        ("<style>i{vertical-align:sub}</style>N<i>2</i>O", "N_2O"),
+        (
+            "<p>We paid 30<sup>1</sup> euros, 10<sup>1</sup>.<p><sup>1</sup> Net.",
+            "We paid 30 [1] euros, 10^1.\n\n[1] Net.",
+        ),
     ],
 )
 def test_superscripts_are_exponents_ordinals_or_notes(html: str, text: str) -> None:

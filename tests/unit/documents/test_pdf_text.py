@@ -57,6 +57,8 @@ def written(text: str) -> str:
         ("on the 1^{st} and 22^{nd} day", "on the 1st and 22nd day"),
         ("le 2^{e} tour et M^{me} Roux", "le 2e tour et Mme Roux"),
         ("the n^{th} part", "the nth part"),
+        ("le II^{d} jour, le 3^{bis} et la 8^{va}", "le IId jour, le 3bis et la 8va"),
+        ("then C^{t} and R^{d} and 2^{t} here", "then C^t and R^d and 2^t here"),
         ("as others found^{1} before", "as others found [1] before"),
         ("in the year 2019.^{12} Then", "in the year 2019. [12] Then"),
         ("the budget (see above)^{2} fell", "the budget (see above) [2] fell"),

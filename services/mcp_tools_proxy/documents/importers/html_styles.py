@@ -54,7 +54,7 @@ _SPECIFIC = (
 )
 _RELEVANT = re.compile(
     r"--|display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|indent"
-    r"|clip|transform|overflow|zoom|scale|translate|mask|margin"
+    r"|clip|transform|overflow|zoom|scale|translate|mask|margin|vertical-align"
 )
 
 _WHITE = (255, 255, 255)
@@ -306,6 +306,12 @@ def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
             seen = appearance(seen, styles.declarations(node, attributes.get("style")), attributes)
             seen = seen._replace(removed=False, invisible=False, tiny=False, opacity=1.0)
     return seen
+
+
+def script_tag(declared: Mapping[str, str]) -> str:
+    """Return "sup" or "sub" for an element that is raised or lowered by its style, or ""."""
+    place = declared.get("vertical-align", "").partition("!")[0].strip()
+    return {"super": "sup", "sub": "sub"}.get(place, "")
 
 
 def is_block(declared: Mapping[str, str]) -> bool:

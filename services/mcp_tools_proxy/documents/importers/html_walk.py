@@ -14,6 +14,7 @@ from mcp_tools_proxy.documents.importers.html_styles import (
     appearance,
     is_block,
     page_appearance,
+    script_tag,
 )
 from mcp_tools_proxy.documents.importers.html_tables import is_layout, read_table
 from mcp_tools_proxy.documents.importers.markdown_writer import (
@@ -26,6 +27,11 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     render_runs,
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
+from mcp_tools_proxy.documents.importers.superscripts import (
+    SuperscriptKind,
+    may_be_note,
+    superscript_kind,
+)
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -128,6 +134,21 @@ class PageContext:
         self.math = MathReader(tree)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
+        self.listed_notes = _listed_notes(tree)
+
+
+def _listed_notes(tree: "LexborHTMLParser") -> set[str]:
+    """Return the numbers of notes: those raised at the start of a paragraph."""
+    return {
+        node.text()
+        for node in tree.css("p > sup:first-child, div > sup:first-child, li > sup:first-child")
+        if (node.prev is None or not (node.prev.text_content or "").strip())
+        and superscript_kind(node.text(), "", _text_after(node)) is SuperscriptKind.NOTE
+    }
+
+
+def _text_after(node: "LexborNode") -> str:
+    return (node.next.text_content or "")[:8] if node.next is not None else ""
 
 
 class HtmlList:
@@ -290,7 +311,7 @@ class PageWalk:
         if tag == "dialog" and "open" not in attributes:
             self._appearance = self._appearance._replace(removed=True)
         style = self._style
-        leave = self._open(node, tag, attributes, is_block=is_block(declared))
+        leave = self._open(node, tag, attributes, declared)
         if leave is None:
             self._appearance = before
             return None
@@ -316,8 +337,7 @@ class PageWalk:
         node: "LexborNode",
         tag: str,
         attributes: Mapping[str, str | None],
-        *,
-        is_block: bool,
+        declared: Mapping[str, str],
     ) -> _Leave | None:
         if tag in {"br", "hr"}:
             self._open_break(tag)
@@ -329,10 +349,12 @@ class PageWalk:
             return None
         if (opener := self._OPENERS.get(tag)) is not None:
             return opener(self, node, attributes)
-        if tag in _BLOCKS or is_block:
+        if tag in _BLOCKS or is_block(declared):
             self._break_block()
             return self._break_block
         self._style = self._inline_style(tag, attributes, node)
+        if (script := script_tag(declared)) and not self._style.script:
+            self._style = self._style._replace(script=self._script(script, attributes, node))
         if tag in _SPACED:
             self._add(" ")
             return lambda: self._add(" ")
@@ -376,7 +398,11 @@ class PageWalk:
         places = [attributes]
         links = (node.parent, node.css_first("a"))
         places += [it.attributes for it in links if it is not None and it.tag == "a"]
-        return "note" if any(map(_marks_note, places)) else "^"
+        if any(map(_marks_note, places)):
+            return "note"
+        before = self._runs[-1][0] if self._runs else ""
+        is_listed = node.text() in self.page.listed_notes
+        return "note" if is_listed and may_be_note(before, _text_after(node)) else "^"
 
     def _link_style(self, attributes: Mapping[str, str | None]) -> RunStyle:
         style = self._style._replace(link="")

@@ -9,77 +9,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-ORDINALS = frozenset(
-    {
-        "a",
-        "as",
-        "d",
-        "e",
-        "er",
-        "ere",
-        "es",
-        "eme",
-        "gr",
-        "le",
-        "lle",
-        "lles",
-        "me",
-        "mes",
-        "nd",
-        "nde",
-        "o",
-        "os",
-        "r",
-        "rd",
-        "re",
-        "sm",
-        "st",
-        "te",
-        "tm",
-        "th",
-        "ª",
-        "º",
-        "ère",
-        "ème",
-        "ères",
-        "èmes",
-    }
+from mcp_tools_proxy.documents.importers.superscripts import (
+    SuperscriptKind,
+    footnote_mark,
+    superscript_kind,
 )
-"""Superscripts that abbreviate a word: ``1st``, ``2e``, ``nº``, ``Mme``."""
-
-_LETTER_AFTER_DIGIT = frozenset("aeorª\u00ba")
-
-LENGTHS = frozenset(
-    {
-        "cosh",
-        "feet",
-        "foot",
-        "inch",
-        "inches",
-        "meter",
-        "meters",
-        "metre",
-        "metres",
-        "mile",
-        "miles",
-        "sech",
-        "sinh",
-        "tanh",
-        "yard",
-        "yards",
-        "мили",
-        "метров",
-    }
-)
-"""Words of four letters or more that take an exponent, not a footnote mark."""
 
 _OPERAND = re.compile(r"[+\-−–±]?(?:[^\W_]|[.,′'*∗])+")
-_ELEMENT = re.compile(r"[A-Z](?:[a-z]?$|[a-z]?[^a-z])")
-"""The letters after the number of an isotope; those of a note are a word."""
-
-_WORD_BEFORE = re.compile(r"[^\W\d_]+$")
-_NOTE = re.compile(r"\[?(\d{1,3}|[a-z*†‡§¶])\]?")
 _CHARGES = frozenset("+-−±")
+_NOTE_MARK = re.compile(r"\[(?:\d{1,3}|[a-z*†‡§¶])\]|[†‡§¶]")
 _WORDS = re.compile(r"[^\W\d_]{2,}\s+[^\W\d_]{2,}")
 
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
@@ -94,6 +32,7 @@ _LINE_START = re.compile(r"^(?=#{1,6}(?:\s|$)|>|```|~~~)", re.MULTILINE)
 _UNDERLINE = re.compile(r"(?<=\n)(?=(?:=+|-+)[ \t]*(?:\n|$))")
 
 _BASE_CHARS = 40
+_AFTER_CHARS = 8
 
 
 class RunStyle(NamedTuple):
@@ -117,7 +56,7 @@ def render_runs(runs: Sequence[Run], *, can_start_block: bool = True) -> str:
 
     With ``can_start_block``, text that Markdown would read as a heading, quote or fence is escaped.
     """
-    text = _styled(_collapsed(runs), _LEVELS, "", "").strip()
+    text = _styled(_with_fractions(_collapsed(runs)), _LEVELS, "", "").strip()
     if can_start_block:
         text = _UNDERLINE.sub(r"\\", _LINE_START.sub(r"\\", text))
     return text
@@ -140,6 +79,20 @@ def _collapsed(runs: Sequence[Run]) -> list[Run]:
             continue
         last = text[-1]
         kept.append((text if style.code or style.verbatim else _escaped(text), style))
+    return kept
+
+
+def _with_fractions(runs: list[Run]) -> list[Run]:
+    """Return runs with fractions as plain text: 1 1/2 of a raised 1, a line and a lowered 2."""
+    kept: list[Run] = []
+    for text, style in runs:
+        if style.script == "_" and text.isdigit() and len(kept) > 1:
+            (above, raised), (line, _) = kept[-2:]
+            if raised.script in {"^", "note"} and above.isdigit() and line in {"/", "⁄"}:
+                space = " " if len(kept) > 2 and kept[-3][0][-1:].isdigit() else ""
+                kept[-2:] = [(f"{space}{above}{line}{text}", raised._replace(script=""))]
+                continue
+        kept.append((text, style))
     return kept
 
 
@@ -176,9 +129,15 @@ def _styled(runs: Sequence[Run], levels: Sequence[str], before: str, after: str)
     for at, (value, group) in enumerate(groups):
         left = texts[at - 1] if at else before
         right = texts[at + 1] if at + 1 < len(texts) else after
+        if level == "script":  # what is written is that of x_i^2, not of xi2
+            left = before[-_BASE_CHARS:] + "".join(parts)[-_BASE_CHARS:]
+            if at + 1 < len(groups) and groups[at + 1][0]:
+                right = f"{groups[at + 1][0]}{right}"
         inner = _styled(group, rest, left, right)
         parts.append(
-            _marked(level, value, inner, left[-_BASE_CHARS:], right[:3]) if value else inner
+            _marked(level, value, inner, left[-_BASE_CHARS:], right[:_AFTER_CHARS])
+            if value
+            else inner
         )
     return "".join(parts)
 
@@ -214,51 +173,26 @@ def _link(text: str, target: str) -> str:
 
 def script_text(kind: str, text: str, before: str, after: str) -> str:
     """Return a superscript or subscript ("^" or "_") between the texts beside it."""
-    if kind == "note" or (kind == "^" and _is_note(text, before, after)):
-        mark = text if text.startswith("[") or not text.isalnum() else f"[{text}]"
-        lead = "" if not before or before[-1].isspace() else " "
-        return f"{lead}{mark}{' ' if after[:1].isalnum() else ''}"
-    if (kind == "^" and _is_ordinal(text, before)) or _WORDS.search(text):
+    base = "" if before[-1:].isspace() else before
+    meaning = superscript_kind(text, base, after) if kind == "^" else SuperscriptKind.UNKNOWN
+    if kind == "note" or meaning is SuperscriptKind.NOTE or _NOTE_MARK.fullmatch(text):
+        return footnote_mark(text, base, after) if _has_letters(text) else f"{base and ' '}{text}"
+    if meaning is SuperscriptKind.PLAIN or _WORDS.search(text):
         return text
-    if not any(map(str.isalnum, text)) and text not in _CHARGES:
+    if not base and meaning is SuperscriptKind.UNKNOWN:
         return text
-    if (not before or before[-1].isspace()) and not (text.isdigit() and after[:1].isalpha()):
+    if not _has_letters(text) and text not in _CHARGES:
         return text
     is_one = text in _CHARGES or (_OPERAND.fullmatch(text) and not _runs_on(text[-1], after[:1]))
     return f"{kind}{text}" if is_one else f"{kind}({text})"
 
 
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
 def _runs_on(last: str, after: str) -> bool:
     return (last.isdigit() and after.isdigit()) or (last.isalpha() and after.isalpha())
-
-
-def _is_ordinal(text: str, before: str) -> bool:
-    abbreviation = text.strip(".").lower()
-    if abbreviation not in ORDINALS:
-        return text in {"®", "©", "™", "℠"}
-    if len(abbreviation) > 1:
-        return before[-1:].isalnum()
-    return (before[-1:].isdigit() and abbreviation in _LETTER_AFTER_DIGIT) or (
-        before[-1:] in {"n", "N"} and abbreviation in {"o", "º"}
-    )
-
-
-def _is_note(text: str, before: str, after: str) -> bool:
-    """Return whether a superscript is the mark of a footnote: ``word¹``, ``end.¹``, ``¹ See``."""
-    if not _NOTE.fullmatch(text):
-        return False
-    if text.startswith("["):
-        return True
-    if not before or before[-1].isspace():
-        return _ELEMENT.match(after) is None if text.isdigit() else False
-    if text in {"†", "‡", "§", "¶"}:
-        return True
-    if not text.isdigit() or after[:1].isalnum():
-        return False
-    if word := _WORD_BEFORE.search(before):
-        # no unit has the exponent 1
-        return len(word[0]) >= (2 if text == "1" else 4) and word[0].lower() not in LENGTHS
-    return before[-1] in ".,;:!?\"”’»“'"
 
 
 MAX_NESTING = 20

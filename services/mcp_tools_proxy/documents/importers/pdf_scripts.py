@@ -13,6 +13,11 @@ from itertools import groupby
 from pypdfium2 import PdfPage, raw
 
 from mcp_tools_proxy.documents.importers.pdf_words import Character, PageCharacters, PageWord
+from mcp_tools_proxy.documents.importers.superscripts import (
+    SuperscriptKind,
+    footnote_mark,
+    superscript_kind,
+)
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _SMALL = 0.87
@@ -35,35 +40,9 @@ _SHIFT = 0.3
 _FORMULA = re.compile(r"[^\W_]\d[^\W\d_]|[^\W\d_]\d[-+×·∗*/=^(]")
 """A word that may have scripts between its first and its last letter: H2O, m2/s."""
 
-_NOTE = re.compile(r"\d{1,3}(?:[,;–-]\d{1,3})*[,;]?|[a-z](?:[,;][a-z])*")
-_EXPONENT = re.compile(r"[-+]\d[\d.,/]*|\d[\d.,]*[-+]?|[-+]")
 _PLAIN_CONTENT = re.compile(r"[-+]?[\w.,′'∗*]+[-+]?|[-+]")
 _LETTERS = re.compile(r"[^\W\d_]+$")
-_NUMBER = re.compile(r"(?<![\d.,])(?<![^\W\d_][-–])\d{1,2}$")
-_MATHEMATICAL = re.compile(r"[\(\[{|][^()\[\]{}|]*[\)\]}|]$")
-_ISOTOPE = re.compile(
-    r"(?:H|Li|B|C|N|O|F|Na|Si|P|S|Cl|Ar|K|Ca|Fe|Co|Ga|Kr|Sr|Y|Mo|Tc|Xe|Cs|Lu|Pb|Po|Rn|Ra|Th|U|Pu)"
-    r"(?![^\W_])"
-)
-_CHARGE = re.compile(r"\d?[-+−–]")
-_ELEMENT = re.compile(r"[A-Z][a-z]?")
-_COMPOUND = re.compile(r"[^\W\d_][\w)]+_\d+$")
-"""A chemical formula such as SO_4; a raised number after it is a footnote mark."""
-_PRODUCT = re.compile(r"[=+−*/×·<>≤≥(]\s?[A-Za-z\u0370-\u03ff]{2}$")
-"""Two variables after a sign, such as those of E = mc^2."""
-_VARIABLE = re.compile(r"[A-Za-z\u0370-\u03ff]$")
-
-_ORDINAL = re.compile(r"er|[eè]re|re|e|[eè]me|è|ers|res?|o|a|os|as|º|ª|nde|de|s?te")
-_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+$")
-_ABBREVIATED = re.compile(r"(?:(?<![^\W_])(?:[Nn]|M|D|S|C|V|J|P)|\d|[°º])$")
-_ABBREVIATION = re.compile(r"os?|mes?|lles?|rs?|gr|ie|te?|ve")
-_TRADE_MARKS = frozenset({"TM", "SM", "MC", "MD", "R", "®"})
-
-_UNIT = re.compile(
-    r"[cmkdnpµμu]?m|ft|in|yd|mi|m?s|min|hr?|[km]?g|lb|[md]?[lL]|[KJWVAN]|k?Pa|[kMG]?Hz|mol|px|em|ha|dB"
-    r"|eV|cd|rad|sr|bar|atm"
-)
-_FUNCTION = re.compile(r"(?:sin|cos|tan)h?|cot|sec|csc|log|ln|exp|det")
+_FRACTION_LINES = ("/", "⁄")
 
 
 class _Kind(Enum):
@@ -300,56 +279,12 @@ def _write_subscript(text: str, before: str) -> str:
 
 
 def _write_superscript(text: str, before: str, after: str) -> str:
-    if after[:1] in {"/", "⁄"} or text in _TRADE_MARKS:
+    if after.startswith(_FRACTION_LINES) or before.endswith(tuple("([{")):
         return text
-    if not before:
-        if text.isdigit() and _ISOTOPE.match(after):
-            return f"^{text}"
-        return _note(text, "", after) if _NOTE.fullmatch(text) else text
-    if before[-1] in "([{":
-        return text
-    if _is_plain(text, before):
-        return text
-    if _is_exponent(text, before):
-        return f"^{_content(text)}"
-    return _note(text, before, after) if _NOTE.fullmatch(text) else text
-
-
-def _is_plain(text: str, before: str) -> bool:
-    """Return whether it is an ordinal (1st, XIXe) or an abbreviation (No, Mme)."""
-    lowered = text.lower().rstrip(".")
-    if lowered in {"th", "st", "nd", "rd"}:
-        return True
-    if _ORDINAL.fullmatch(lowered) and (before[-1].isdigit() or _ROMAN.search(before)):
-        return True
-    return bool(_ABBREVIATION.fullmatch(lowered) and _ABBREVIATED.search(before))
-
-
-def _is_exponent(text: str, before: str) -> bool:
-    letters = _LETTERS.search(before)
-    if letters is not None:
-        word = letters[0]
-        if _CHARGE.fullmatch(text) and _ELEMENT.fullmatch(word):
-            return True
-        if text in {"2", "3", "n"} and _PRODUCT.search(before):
-            return True
-        if len(word) == 1:
-            return _VARIABLE.match(word) is not None
-        is_usual = _UNIT.fullmatch(word) or _FUNCTION.fullmatch(word)
-        return bool(is_usual and _EXPONENT.fullmatch(_ascii(text)))
-    if before[-1].isdigit():
-        if _COMPOUND.search(before):
-            return _CHARGE.fullmatch(text) is not None
-        return text[0] in "+-−–" or _NUMBER.search(before) is not None
-    if before[-1] in ")]}|":
-        return _is_mathematical(before)
-    return False
-
-
-def _is_mathematical(before: str) -> bool:
-    """Return whether the bracket that ends there holds a formula, not words."""
-    found = _MATHEMATICAL.search(before)
-    return found is not None and re.search(r"[^\W\d_]{3}|^\[[\d,;–-]+\]|\d{3}\)", found[0]) is None
+    kind = superscript_kind(text, before, after)
+    if kind is SuperscriptKind.NOTE:
+        return footnote_mark(text, before, after)
+    return f"^{_content(text)}" if kind is SuperscriptKind.EXPONENT else text
 
 
 def _content(text: str) -> str:
@@ -362,9 +297,3 @@ def _content(text: str) -> str:
 
 def _ascii(text: str) -> str:
     return text.replace("−", "-").replace("–", "-")
-
-
-def _note(text: str, before: str, after: str) -> str:
-    start = " " if before and not before[-1].isspace() else ""
-    end = " " if after[:1].isalnum() else ""
-    return f"{start}[{text.rstrip(',;')}]{end}"
