@@ -1,8 +1,11 @@
 """The content decides what a file is; the suffix decides only among kinds of text."""
 
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
@@ -71,6 +74,23 @@ def main_part(media_type: str) -> bytes:
         (b'{"a": 1}\n{"a": 2}\n', ".log", FileKind.JSON_LINES),
         (b'{"a": 1}', ".txt", FileKind.TEXT),
         (b"[see below]", "", FileKind.TEXT),
+        (b"name;days\nAnn;20\nEva;30\n", "", FileKind.CSV),
+        (b"name,days,place\r\nAnn,20,Lodz\r\n", ".dat", FileKind.CSV),
+        ("Größe\tn\nx\t1\n".encode("utf-16"), "", FileKind.CSV),
+        (b"sep=;\nname;note\nx;1, 2\n", "", FileKind.CSV),
+        ("имя;дни\nАня;1\nЕва;2\n".encode("cp1251"), "", FileKind.CSV),
+        (b"name|days\nAnn|20\n" * 40_000, "", FileKind.CSV),
+        (b"1,5\n2,5\n3,5\n", "", FileKind.TEXT),
+        (b"Dear Ann, good day\nThe fee is five, not six\nYours, Eva\n", "", FileKind.TEXT),
+        (b"Lodz, Poland\nParis, France\nRome, Italy\n", "", FileKind.TEXT),
+        (b"a,b\n", "", FileKind.TEXT),
+        (b"---\ntitle: Leave\ntags: [hr]\n---\nTwenty days.\n", "", FileKind.MARKDOWN),
+        (b"# Leave\n\nEmployees get twenty days.\n", "", FileKind.MARKDOWN),
+        (b"| a | b |\n| --- | --- |\n| 1 | 2 |\n", "", FileKind.MARKDOWN),
+        (b"See **the rules** in [the list](https://example.com/).\n", "", FileKind.MARKDOWN),
+        (b"# Settings of the service.\n\nport = 80\n\n# Names\n\nname = x\n", "", FileKind.TEXT),
+        (b"# Made by hand\n# for tests.\n\nThis line is a sentence.\n", "", FileKind.TEXT),
+        (b"2 ** 3 ** 4 is [large](see below)\n", "", FileKind.TEXT),
         (b"# Title", ".markdown", FileKind.MARKDOWN),
         (b"BM me up, please, today", ".txt", FileKind.TEXT),
         ("слово\n".encode("utf-16-le"), ".txt", FileKind.TEXT),
@@ -120,6 +140,30 @@ def test_a_refusal_says_what_to_do(content: bytes, suffix: str, advice: str) -> 
     with pytest.raises(ImportFailed) as refused:
         kind_of(content, suffix)
     assert advice in refused.value.reason
+
+
+@given(st.text(alphabet=",;\t|#-*`[]() ab\n", max_size=400))
+def test_any_text_has_a_kind(text: str) -> None:
+    data = b"x" + text.encode()
+    assert kind_of(data, "") in {FileKind.TEXT, FileKind.CSV, FileKind.MARKDOWN}
+
+
+@each_row(
+    "text",
+    [
+        "---\n" + "a:\n" * 20_000,
+        "```\n" * 20_000,
+        "# a\n\n" * 20_000,
+        "|-" * 40_000,
+        "[" * 60_000,
+        "a " * 30_000,
+    ],
+)
+def test_the_form_of_a_text_is_found_in_linear_time(text: str) -> None:
+    started = time.process_time()
+    kind_of(b"x\n" + text.encode(), "")
+    kind_of(text.encode(), "")
+    assert time.process_time() - started < 5
 
 
 def test_a_spreadsheet_with_another_name_is_a_spreadsheet() -> None:

@@ -110,8 +110,31 @@ def test_the_metadata_give_title_and_language_and_margins_are_marked() -> None:
         meta="<dc:title>Leave policy</dc:title><dc:language>de-AT</dc:language>",
     )
     document = import_odt(data, ORIGIN)
-    assert document.pages == ("[Header: HR-77]\n\nText\n\n[Footer: Page]",)
+    assert document.pages == ("[Header: HR-77]\n\nText",)
     assert (document.title, document.language) == ("Leave policy", "de-AT")
+
+
+NUMBER, COUNT = "<text:page-number>3</text:page-number>", "<text:page-count>9</text:page-count>"
+
+
+@each_row(
+    ("footer", "shown"),
+    [
+        (f"<text:p>Seite {NUMBER} von {COUNT}</text:p>", ""),
+        (f"<text:p>HR-77</text:p><text:p>- {NUMBER} -</text:p>", "\n\n[Footer: HR-77]"),
+        (
+            f"<text:p>Rules of 2027 | <text:span>Page {NUMBER}</text:span></text:p>",
+            "\n\n[Footer: Rules of 2027]",
+        ),
+    ],
+)
+def test_page_numbers_in_margins_are_left_out(footer: str, shown: str) -> None:
+    data = file_of(
+        "<text:p>Text</text:p>",
+        page_styles=f"<style:footer>{footer}</style:footer>"
+        '<style:footer-first style:display="false"><text:p>Unused</text:p></style:footer-first>',
+    )
+    assert import_odt(data, ORIGIN).pages == (f"Text{shown}",)
 
 
 def test_lists_are_nested_and_numbered() -> None:

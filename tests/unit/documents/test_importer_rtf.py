@@ -82,19 +82,37 @@ def test_merged_cells_of_a_table_are_repeated() -> None:
 
 def test_notes_margins_and_text_boxes_are_read() -> None:
     body = (
-        r"{\header\pard HR-77\par}{\footer Page}Text{\footnote\pard See annex.}"
+        r"{\header\pard HR-77\par}{\footer Page \chpgn}Text{\footnote\pard See annex.}"
         r"{\shp{\*\shpinst{\sp{\sn x}{\sv 1}}{\shptxt\pard In a box\par}}{\shprslt no}}"
         r"{\*\atnauthor Ann}{\*\annotation Check it}\par"
     )
     page = imported(body).pages[0]
     assert page.split("\n\n") == [
+        "[Header: HR-77]",
         "Text [1] In a box",
         "[Comment: Check it]",
         "[1] See annex.",
-        "[Header: HR-77]",
-        "[Footer: Page]",
     ]
     assert "Check it" not in imported(body, replace(ORIGIN, with_notes=False)).pages[0]
+
+
+FIELD = r"{\field{\*\fldinst  PAGE }{\fldrslt 3}}"
+PAGES = r"{\field{\*\fldinst NUMPAGES}{\fldrslt 9}}"
+
+
+@each_row(
+    ("footer", "shown"),
+    [
+        (FIELD, ""),
+        (rf"\pard\cf1 Page {FIELD} of {PAGES}\par", ""),
+        (rf"HR-77 \endash  Seite {FIELD}\par R&D", "[Footer: HR-77 · R&D]"),
+        ("2027", ""),
+        (r"{\field{\*\fldinst TITLE}{\fldrslt Leave}}", "[Footer: Leave]"),
+    ],
+)
+def test_page_numbers_in_margins_are_left_out(footer: str, shown: str) -> None:
+    page = imported(rf"{{\footer {footer}}}Text 3 {FIELD}\par").pages[0]
+    assert page == "\n\n".join(filter(None, ("Text 3 3", shown)))
 
 
 @each_row("body", [r"{\v secret}", r"\v secret\v0 ", r"{\cf1 secret}"])

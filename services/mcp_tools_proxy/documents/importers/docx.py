@@ -35,7 +35,6 @@ from mcp_tools_proxy.documents.importers.docx_styles import (
     value_of,
 )
 from mcp_tools_proxy.documents.importers.docx_text import (
-    PAGE_NUMBER,
     Anchored,
     NoteReference,
     ParagraphText,
@@ -43,6 +42,7 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
+from mcp_tools_proxy.documents.importers.running_titles import running_title
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 
@@ -55,14 +55,6 @@ _WORD_OVER_PAGES = re.compile(rf"(?<=\w)({PAGE_START}+)(\w\S*\s?)")
 
 _MAX_SPAN = 63
 """The most columns of a table in Word."""
-
-_PAGE_NUMBERS = re.compile(
-    r"(?:\b(?:page|pages|pag|pág|pg|p|seite|seiten|s|blatt|página|pagina|side|sida|sivu|strona|str|"
-    r"strana|oldal|sayfa|стр|страница|сторінка|halaman|trang|σελίδα|صفحة|עמוד)\b\.?|第)?[\s:]{0,3}"
-    rf"{PAGE_NUMBER}(?:\s*(?:of|from|von|de|du|sur|di|van|av|af|z|ze|из|з|/|\||-|–|共)?\s*"
-    rf"{PAGE_NUMBER})?\s*(?:页|頁|ページ|쪽)?",
-    re.IGNORECASE,
-)
 
 
 def import_docx(data: bytes, options: ImportOptions) -> Document:
@@ -196,12 +188,11 @@ class _WordFile:
             return ""
         mark_open_fields(root)
         story = WordStory(self, self._package.relations(name), kind="running title")
-        lines = (
-            _without_page_numbers(line)
+        return running_title(
+            line
             for block in story.read(root)
             for line in (block.flat if block.is_table else block.text).split("\n")
         )
-        return " · ".join(dict.fromkeys(filter(None, lines)))
 
     def _warnings(self) -> Iterator[ImportWarning]:
         if chars := self.state.hidden_chars:
@@ -543,10 +534,3 @@ def _section_starts(sections: list[Element]) -> Iterator[bool]:
     """Yield of each section but the first whether it starts a page."""
     for section in sections[1:]:
         yield value_of(section, "w_type") not in {"continuous", "nextColumn"}
-
-
-def _without_page_numbers(line: str) -> str:
-    if PAGE_NUMBER in line:
-        line = _PAGE_NUMBERS.sub("", line).replace(PAGE_NUMBER, "").strip(" -–—|/·,;")
-    text = line.strip()
-    return text if any(c.isalpha() for c in text) or len(text) > 4 else ""

@@ -22,17 +22,14 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     Run,
     RunStyle,
 )
+from mcp_tools_proxy.documents.importers.running_titles import PAGE_FIELDS, PAGE_NUMBER
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-
-PAGE_NUMBER = "\x01"
-"""Stands for a page number in headers and footers."""
 
 MAX_OPEN_FIELDS = 50
 """Limit for fields within each other, also for those without an end."""
 
 _ADDRESS = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
 _FIELD_ADDRESS = re.compile(r'\s*HYPERLINK\s+"([^"]+)"', re.IGNORECASE)
-_PAGE_FIELDS = frozenset({"PAGE", "NUMPAGES", "SECTIONPAGES"})
 _EQUATION_SWITCHES = re.compile(r"\\\w+")
 _FARTHEST_EMU = 22 * 914_400
 """The largest page of Word has 22 inches of 914,400 units each."""
@@ -366,7 +363,7 @@ class ParagraphText:
 
     def _is_page_number(self, code: str) -> bool:
         name = code.split(maxsplit=1)[:1]
-        return self._has_page_numbers and bool(name) and name[0].upper() in _PAGE_FIELDS
+        return self._has_page_numbers and bool(name) and name[0].upper() in PAGE_FIELDS
 
     def _has_form_value(self, begin: Element) -> bool:
         """Add the value of a check box or drop-down list of a form, if the field is one."""

@@ -10,6 +10,7 @@ from typing import Final
 from zipfile import BadZipFile, ZipFile
 
 from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.text_form import is_markdown, is_table, start_of
 
 HEAD_BYTES = 4096
 """Enough of a file for ``may_need_ocr``."""
@@ -324,9 +325,12 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _kind_of_unnamed(data: bytes) -> FileKind:
-    """Return JSON if the whole text has that form, otherwise plain text."""
+    """Return the kind of a text by its form; in doubt it is plain text."""
     if not data.lstrip(_BLANK).startswith((b"{", b"[")):
-        return FileKind.TEXT
+        text = start_of(data)
+        if is_table(text):
+            return FileKind.CSV
+        return FileKind.MARKDOWN if is_markdown(text) else FileKind.TEXT
     if _is_json(data):
         return FileKind.JSON
     lines = data.strip().splitlines()

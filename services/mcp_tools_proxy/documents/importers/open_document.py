@@ -17,6 +17,7 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
 from mcp_tools_proxy.documents.importers.spreadsheets import MAX_CELLS, Rows, document_of_sheets
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
@@ -44,13 +45,13 @@ _TITLE_STYLE = "Title"
 _HEADING_STYLE = re.compile(r"Heading_20_([1-6])")
 """Paragraphs of web pages saved by LibreOffice have this style, and are no headings otherwise."""
 
+_PAGE_NUMBERS = ("text:page-number", "text:page-count")
 _SKIPPED = {
     "text:tracked-changes",
     "text:sequence-decls",
     "text:variable-decls",
     "text:user-field-decls",
-    "text:page-number",
-    "text:page-count",
+    *_PAGE_NUMBERS,
     "text:note-citation",
     "office:forms",
     "office:annotation-end",
@@ -197,13 +198,14 @@ class OpenDocumentText:
         """Return the headers or footers of all page styles, each once."""
         if self._page_styles is None:
             return ""
-        texts = (
-            " ".join(_plain(it).split())
+        margins = (
+            it
             for suffix in ("", "-first", "-left")
             for it in self._page_styles.iter(f"style:{place}{suffix}")
+            if it.get("style:display") != "false"
         )
-        marked = (f"<p>[{place.capitalize()}: {escape(text)}]</p>" for text in texts if text)
-        return "".join(dict.fromkeys(marked))
+        texts = dict.fromkeys(running_title(_margin_lines(it)) for it in margins)
+        return "".join(f"<p>[{place.capitalize()}: {escape(it)}]</p>" for it in texts if it)
 
     def _inner(self, element: Element) -> str:
         parts = [escape(element.text or "")]
@@ -376,6 +378,14 @@ def _facts(archive: XmlArchive) -> FileFacts:
         for tag in ("dc:title", "dc:language")
     )
     return FileFacts(title=own_title(title), language=language_tag(language))
+
+
+def _margin_lines(margin: Element) -> list[str]:
+    """Return the lines of a header or footer, with marks for page numbers."""
+    for element in margin.iter():
+        if element.tag in _PAGE_NUMBERS:
+            element.tag, element.text = "text:span", PAGE_NUMBER
+    return [" ".join(line.split()) for line in _plain(margin).split("\n")]
 
 
 def _plain(element: Element) -> str:

@@ -6,7 +6,7 @@ Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidd
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from html import escape, unescape
 from typing import ClassVar, NamedTuple
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -17,6 +17,12 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.running_titles import (
+    PAGE_FIELDS,
+    PAGE_NUMBER,
+    running_title,
+    without_page_numbers,
+)
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 
@@ -88,6 +94,8 @@ _SKIPPED = frozenset(
         *("pntxtb", "mmathPr", "do", "falt", "panose", "wgrffmtfilter", "docvar"),
     }
 )
+_PAGE_FIELDS = [[name] for name in PAGE_FIELDS]
+_MARKUP = re.compile(r"<[^<>]*>")
 _STYLE_SHEET = "skipped stylesheet"
 _HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
 _STARRED = frozenset({"shpinst", "shptxt", "annotation", "footnote", "nesttableprops"})
@@ -136,6 +144,15 @@ def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[str]]:
         yield texts
 
 
+def _margin_line(html: str) -> str:
+    """Return a line of a header or footer; it is "" without the text around page numbers."""
+    text = unescape(_MARKUP.sub("", html))
+    if PAGE_NUMBER not in text:
+        return html if text.strip() else ""
+    text = without_page_numbers(text)
+    return html.replace(PAGE_NUMBER, "") if text and "<" in html else escape(text)
+
+
 class RtfReader:
     """Reads an RTF file once, from its start to its end."""
 
@@ -165,7 +182,10 @@ class RtfReader:
         self._style_levels: dict[int, int] = {}
         self._blocks: list[str] = []
         self._notes: list[str] = []
-        self._margins: dict[str, None] = {}
+        self._margins: dict[str, str] = {}
+        """Headers and footers, each with its kind."""
+        self._field = ""
+        """The instruction of the last field."""
         self._is_in_table = False
         self._cells: list[str] = []
         self._definitions: list[tuple[str, int]] = []
@@ -188,8 +208,11 @@ class RtfReader:
             self._end_row(0)
         self._end_block("p")
         self._end_table()
-        margins = [f"<p>{margin}</p>" for margin in self._margins]
-        return "".join([*self._blocks, *self._notes, *margins])
+        headers, footers = (
+            [f"<p>[{kind}: {it}]</p>" for it, found in self._margins.items() if found == kind]
+            for kind in ("Header", "Footer")
+        )
+        return "".join([*headers, *self._blocks, *self._notes, *footers])
 
     def _read_token(self, token: re.Match[str]) -> None:
         word, number, code, sign, brace, text = token.groups()
@@ -239,8 +262,13 @@ class RtfReader:
         """Return whether the word starts a group with another meaning than text."""
         if word in ("shptxt", "fonttbl", "colortbl", "shpinst", "htmltag"):
             self._set(target="text" if word == "shptxt" else word)
+        elif word == "fldrslt" and self._is_page_number():
+            self._add_text(PAGE_NUMBER)
+            self._set(target="skipped field")
         elif word in _SKIPPED or (is_optional and word not in _STARRED):
             self._set(target=f"skipped {word}")
+            if word == "fldinst":
+                self._field = ""
         elif word in _MARGINS or word in ("footnote", "annotation"):
             self._start_inserted(_MARGINS.get(word, word))
         elif word == "title" and self._state.target == "skipped info":
@@ -248,6 +276,12 @@ class RtfReader:
         else:
             return False
         return True
+
+    def _is_in_margin(self) -> bool:
+        return any(kind in ("Header", "Footer") for _, kind, _ in self._outputs)
+
+    def _is_page_number(self) -> bool:
+        return self._is_in_margin() and self._field.upper().split()[:1] in _PAGE_FIELDS
 
     def _set(self, **changes: object) -> None:
         self._state = self._state._replace(**changes)  # type: ignore[arg-type] # its own fields
@@ -330,11 +364,12 @@ class RtfReader:
             self._line.append(f"<sup>{mark}</sup>")
         elif kind == "annotation":
             self._line.append(f" [Comment: {html}] " if self._with_notes else "")
-        else:
-            self._margins[f"[{kind}: {html}]"] = None
+        elif text := running_title(map(_margin_line, html.split("<br>"))):
+            self._margins.setdefault(text, kind)
 
     _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
         "par": _end_paragraph,
+        "chpgn": lambda self, _: self._add_html(PAGE_NUMBER if self._is_in_margin() else ""),
         "sect": _end_paragraph,
         "page": _end_paragraph,
         "line": lambda self, _: self._add_html("\n" if self._is_encapsulated else "<br>"),
@@ -418,6 +453,8 @@ class RtfReader:
                 self._colour = [0, 0, 0]
         elif state.target == _STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
             self._style_levels[self._style_number] = int(name[1])
+        elif state.target == "skipped fldinst":
+            self._field += text
         elif state.target == "htmltag":
             self._line.append(text)
         elif state.target == "text":

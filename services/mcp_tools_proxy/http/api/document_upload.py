@@ -108,8 +108,8 @@ _OTHER_SUFFIXES = {
 FILES: Mapping[str, str] = {
     JSON: "The document in the format of document files (DocumentContent).",
     _ANY: f"A file, preferably with its own type: {', '.join(SUFFIXES)}. The content decides what "
-    "a file is; the type decides only among kinds of text. With this type, a text is JSON, JSON "
-    "Lines or plain text.",
+    "a file is; the type decides only among kinds of text. With this type or without one, a text "
+    "with the form of JSON, CSV or Markdown has that kind.",
 }
 """OpenAPI descriptions of uploads, by media type."""
 
@@ -123,11 +123,21 @@ class SentType(NamedTuple):
 
 def media_type(headers: Headers) -> SentType:
     """Return the type of the body. Raises UnsupportedFormat."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (JSON, *SUFFIXES, *_OTHER_SUFFIXES):
+    kind = headers.get("content-type", _ANY).partition(";")[0].strip().lower() or _ANY
+    if kind != JSON and _suffix_of(kind) is None:
         known = ", ".join((JSON, *SUFFIXES, _ANY))
         raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
     return SentType(kind, _charset(headers, kind))
+
+
+def _suffix_of(kind: str) -> str | None:
+    """Return the suffix of a media type, "" if the content decides, or None."""
+    for suffixes in (SUFFIXES, _OTHER_SUFFIXES):
+        if kind in suffixes:
+            return suffixes[kind]
+    if kind.endswith("+json"):
+        return ".json"
+    return "" if kind.startswith("text/") or kind.endswith(("+xml", "/xml", "+zip")) else None
 
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s\";]+)", re.IGNORECASE)
@@ -295,7 +305,7 @@ class Uploads:
             with_link_targets=self._with_link_targets,
             with_notes=self._with_notes,
         )
-        suffix = {**SUFFIXES, **_OTHER_SUFFIXES}[sent_type.kind]
+        suffix = _suffix_of(sent_type.kind) or ""
         async with AsyncExitStack() as stack:
 
             def importing() -> Awaitable[Imported]:
