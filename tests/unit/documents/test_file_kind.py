@@ -94,6 +94,8 @@ def main_part(media_type: str) -> bytes:
         (b"# Title", ".markdown", FileKind.MARKDOWN),
         (b"BM me up, please, today", ".txt", FileKind.TEXT),
         ("слово\n".encode("utf-16-le"), ".txt", FileKind.TEXT),
+        ("每人最多可以借三本书。\n逾期归还罚款。\n".encode("utf-16-le"), ".txt", FileKind.TEXT),
+        ("一人三冊まで。\n".encode("utf-16-be"), "", FileKind.TEXT),
         ("Āa".encode("utf-16"), ".txt", FileKind.TEXT),
         ("text".encode("utf-32-be"), ".txt", FileKind.TEXT),
     ],

@@ -128,6 +128,17 @@ def test_a_table_in_the_middle_of_a_sheet_loses_its_empty_rows_and_columns() -> 
     assert document.pages == ("## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n",)
 
 
+def test_formats_and_hidden_rows_below_empty_rows_belong_to_their_rows() -> None:
+    sheet = (
+        '<sheetData><row r="3"><c r="B3" t="inlineStr"><is><t>Share</t></is></c></row>'
+        '<row r="4"><c r="B4" s="1"><v>0.5</v></c></row>'
+        '<row r="5" hidden="1"><c r="B5"><v>99</v></c></row>'
+        '<row r="6"><c r="B6"><v>7</v></c></row></sheetData>'
+    )
+    pages = imported(xlsx_of({"S": sheet}, formats=["0%"])).pages
+    assert pages[0].splitlines()[2:] == ["| Share |", "| --- |", "| 50% |", "| 7 |"]
+
+
 def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     xml = sheet_of(
         [["a", "secret", "b"], [1, 22, 3]], before='<cols><col min="2" max="2" hidden="1"/></cols>'

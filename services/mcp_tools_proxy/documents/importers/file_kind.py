@@ -10,6 +10,7 @@ from typing import Final
 from zipfile import BadZipFile, ZipFile
 
 from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.text_encoding import decode_wide
 from mcp_tools_proxy.documents.importers.text_form import is_markdown, is_table, start_of
 
 HEAD_BYTES = 4096
@@ -320,7 +321,7 @@ def _is_binary(head: bytes) -> bool:
     if zeros:
         is_utf_16 = len(zeros) > len(head) // 64 and len({index % 2 for index in zeros}) == 1
         is_utf_32 = len(zeros) > len(head) // 2 and len({index % 4 for index in zeros}) <= 3
-        return not (is_utf_16 or is_utf_32)
+        return not (is_utf_16 or is_utf_32 or decode_wide(head))  # Chinese has few zeros
     return len(_CONTROLS.findall(head)) > max(2.0, _MOST_CONTROLS * len(head))
 
 

@@ -133,10 +133,10 @@ def document_of_sheets(
 
 def _rows(sheet: "CalamineSheet", look: SheetLook) -> Rows:
     """Return the cells from the first row and column as text, with merged cells repeated."""
-    first_row, first_column = sheet.start or (0, 0)
+    _, first_column = sheet.start or (0, 0)
     before = [""] * first_column
-    rows: Rows = [[] for _ in range(first_row)]
-    for row, values in enumerate(sheet.iter_rows(), start=first_row):
+    rows: Rows = []
+    for row, values in enumerate(sheet.iter_rows()):  # with the empty rows above the first cell
         texts = (
             _text(value, look.formats.get((row, column)))
             for column, value in enumerate(values, start=first_column)

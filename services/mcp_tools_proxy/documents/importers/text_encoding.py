@@ -156,7 +156,7 @@ def _decode(
             return DecodedText(text)
     if named:
         return _decode_as_named(data, named)
-    if (text := _decode_wide(data) or _decode_as_declared(data, declared)) is not None:
+    if (text := decode_wide(data) or _decode_as_declared(data, declared)) is not None:
         return DecodedText(text)
     try:
         return DecodedText(data.decode())
@@ -214,7 +214,7 @@ def _decode_almost(data: bytes, encoding: str) -> str | None:
     return text
 
 
-def _decode_wide(data: bytes) -> str | None:
+def decode_wide(data: bytes) -> str | None:
     """Return UTF-16 or UTF-32 text without a byte order mark, or ISO-2022-JP; None if it is not.
 
     Other text has hardly any control characters, which are half of the bytes of these.
