@@ -134,6 +134,21 @@ async def test_words_of_other_tenants_change_no_score(folder: FilledFolder, tmp_
         assert len(after.places) == 2
 
 
+async def test_a_large_document_delays_no_smaller_one(folder: FilledFolder, tmp_path: Path) -> None:
+    for tenant_id in ("acme", "second"):
+        await folder.put(document("large", "a ladder " * 10, tenant_id=tenant_id))
+    await folder.put(document("small", "a ladder"))
+    await folder.put(document("others", "a ladder", tenant_id="other"))
+    async with searching(folder, tmp_path / "cache", batch_chars=20) as made:
+        made.documents.gated = {"large"}
+        made.documents.gate.clear()
+        async with made.following():
+            for tenant_id in ("acme", "second", "other"):
+                await made.find("ladder", caller(tenant_id=tenant_id))
+            assert await made.ids("ladder") == ["small"]
+            assert await made.ids("ladder", caller(tenant_id="other")) == ["others"]
+
+
 async def test_hits_come_from_different_documents_and_pages(
     folder: FilledFolder, tmp_path: Path
 ) -> None:

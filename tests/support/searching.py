@@ -27,16 +27,20 @@ ANN = Readers(users=frozenset({"ann"}))
 
 
 class CountedDocuments(TenantDocuments):
-    """Counts the documents read for indexing; reading blocks once ``gate`` is shut."""
+    """Counts the documents read for indexing; once ``gate`` is shut, reading those in ``gated``
+    blocks, or all if it is empty.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.read: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
+        self.gated: set[str] = set()
 
     async def whole(self, key: Key) -> tuple[Document, DocumentHead] | None:
-        await self.gate.wait()
+        if not self.gated or key[1] in self.gated:
+            await self.gate.wait()
         self.read.append(key[1])
         return await super().whole(key)
 

@@ -53,6 +53,7 @@ class _MissingDocument:
     """A document missing from the index; ``is_outdated`` if an earlier version is indexed."""
 
     readers: Readers | None
+    chars: int
     is_outdated: bool
 
 
@@ -144,6 +145,8 @@ class TenantIndex:
         self.tenant_id = tenant_id
         self.snapshot: IndexSnapshot | None = None
         self.failure: str | None = None
+        self.last_step_at = 0.0
+        """Loop time at which the last step began."""
         self._files = files
         self._documents = documents
         self._executor = executor
@@ -172,6 +175,13 @@ class TenantIndex:
         """Loop time at which ``step`` has work to do, or None."""
         has_work = self._noted or self._waiting or self._removed or not self._is_listed
         return self._retry_at if has_work or self._is_busy else None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a step can take much longer than two seconds: all waiting documents are large."""
+        return bool(self._waiting) and self._batch_chars < min(
+            it.chars for it in self._waiting.values()
+        )
 
     def expired(self, now: datetime) -> set[str]:
         """Return the documents that have expired and may still be in the index."""
@@ -213,6 +223,7 @@ class TenantIndex:
     async def step(self) -> None:
         """Do a part of the work, at most about two seconds."""
         self._is_busy = True
+        self.last_step_at = _now()
         try:
             await self._step()
         except IndexDamaged as error:
@@ -243,6 +254,8 @@ class TenantIndex:
     async def _step(self) -> None:
         if not self._is_listed:
             await self._list()
+            if self.is_long:
+                return
         await self._check_noted()
         if not (self._waiting or self._removed):
             if self._is_pending:  # removals are known only once all files are read
@@ -310,19 +323,24 @@ class TenantIndex:
             self._expiries[head.doc_id] = head.expires_at
         stamp = self._stamps.get(head.doc_id)
         if stamp != stamp_of(head):
-            self._waiting[head.doc_id] = _MissingDocument(head.readers, stamp is not None)
+            self._waiting[head.doc_id] = _MissingDocument(
+                head.readers, head.text_chars, stamp is not None
+            )
 
     async def _read_batch(self) -> Sequence[tuple[Document, DocumentHead]]:
         batch: list[tuple[Document, DocumentHead]] = []
         chars = 0
-        for doc_id in list(self._waiting):
+        # a large document, which takes 18 s at 60 MB, does not delay smaller ones
+        for doc_id in sorted(self._waiting, key=lambda it: self._waiting[it].chars):
+            if batch and chars + self._waiting[doc_id].chars > self._batch_chars:
+                break
             found = await self._whole(doc_id)
             if found is None:
                 self._waiting.pop(doc_id, None)
                 continue
             batch.append(found)
             chars += found[1].text_chars
-            if chars > self._batch_chars or len(batch) == BATCH_DOCUMENTS:
+            if len(batch) == BATCH_DOCUMENTS:
                 break
         return batch
 

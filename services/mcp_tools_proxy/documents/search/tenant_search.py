@@ -60,6 +60,9 @@ ATTEMPTS = 5
 
 SEARCH_THREADS = 2
 
+STEPS_AT_ONCE = 2
+"""Indexes that are updated at once; a tenant's document of 60 MB blocked those of all others."""
+
 MAX_OPEN = 32
 """Maximum open indexes; a reopened one is compared with the documents again."""
 
@@ -123,9 +126,9 @@ class TenantIndexes:
         self._root = folder / f"tenant-search-{FORMAT}-{name}"
         self._documents = documents
         self._batch_chars = batch_chars
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="tenant-index")
+        self._executor = ThreadPoolExecutor(STEPS_AT_ONCE, thread_name_prefix="tenant-index")
         self._indexes: OrderedDict[str, TenantIndex] = OrderedDict()
-        self._busy: TenantIndex | None = None
+        self._busy: set[TenantIndex] = set()
         self._has_work = asyncio.Event()
         self._stop = threading.Event()
 
@@ -165,15 +168,19 @@ class TenantIndexes:
         self._has_work.set()
 
     async def run(self) -> None:
-        """Update the open indexes in turn, one step at a time, until cancelled."""
-        while True:
-            self._has_work.clear()
-            now = asyncio.get_running_loop().time()
-            times = {it: at for it in self._indexes.values() if (at := it.next_step_at) is not None}
-            for index in [it for it, at in times.items() if at <= now]:
-                await self._step(index)
-            if not any(at <= now for at in times.values()):
-                await self._wait(min(times.values(), default=None))
+        """Update the open indexes in turn, a few at a time, until cancelled."""
+        async with asyncio.TaskGroup() as steps:
+            while True:
+                self._has_work.clear()
+                now = asyncio.get_running_loop().time()
+                idle = [it for it in self._indexes.values() if it not in self._busy]
+                times = {it: at for it in idle if (at := it.next_step_at) is not None}
+                due = [it for it, at in times.items() if at <= now]
+                for index in sorted(due, key=lambda it: it.last_step_at):
+                    if self._has_turn(index):
+                        self._busy.add(index)
+                        steps.create_task(self._step(index))
+                await self._wait(min((at for at in times.values() if at > now), default=None))
 
     async def close(self) -> None:
         """Stop, and release the indexes for other processes."""
@@ -183,15 +190,19 @@ class TenantIndexes:
             index.close()
         self._indexes.clear()
 
+    def _has_turn(self, index: TenantIndex) -> bool:
+        """Return whether a step of the index can begin; long ones leave a place for others."""
+        if len(self._busy) == STEPS_AT_ONCE:
+            return False
+        return not (index.is_long and any(it.is_long for it in self._busy))
+
     async def _step(self, index: TenantIndex) -> None:
-        if self._indexes.get(index.tenant_id) is not index:
-            return
-        self._busy = index
         try:
             await index.step()
         finally:
-            self._busy = None
+            self._busy.discard(index)
             self._close_unused()
+            self._has_work.set()
 
     async def _wait(self, until: float | None) -> None:
         try:
@@ -202,7 +213,7 @@ class TenantIndexes:
 
     def _close_unused(self) -> None:
         while len(self._indexes) > MAX_OPEN:
-            unused = next(it for it in self._indexes.values() if it is not self._busy)
+            unused = next(it for it in self._indexes.values() if it not in self._busy)
             del self._indexes[unused.tenant_id]
             unused.close()
 
