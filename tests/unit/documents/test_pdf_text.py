@@ -1,5 +1,6 @@
 """Text of PDF pages by the positions of their characters (contract §5)."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
-from mcp_tools_proxy.documents.importers.pdf_letters import join_ideographs
+from mcp_tools_proxy.documents.importers.pdf_ideographs import join_ideographs
 from tests.support.glyph_pages import glyph_page
 from tests.support.tables import each_row
 
@@ -146,6 +147,47 @@ def test_right_to_left_lines_are_in_reading_order(
     if leftmost_first:
         places.sort()
     assert import_pdf(glyph_page(places), ORIGIN).pages == (expected,)
+
+
+def seen_from_left(text: str, *, marks_apart: bool = False) -> bytes:
+    """Return a PDF with what a line looks like, from left; marks follow their letter."""
+    places: list[tuple[float, float, str]] = []
+    x, y = 50.0, 700.0
+    for letter in text:
+        if unicodedata.combining(letter):
+            places.append((x - 9, 697 if marks_apart else y, letter))
+            continue
+        if letter != " ":
+            places.append((x, y, letter))
+        x += 12
+    return glyph_page(places)
+
+
+@each_row(
+    ("seen", "expected"),
+    [
+        ("ةنس ١٢٥ مسر", "رسم ١٢٥ سنة"),
+        ("طقف ٢٠٢٧/٠٥/٠٣ خيرات", "تاريخ ٢٠٢٧/٠٥/٠٣ فقط"),
+        (".طقف ٪١٢٫٥ ةبسن", "نسبة ١٢٫٥٪ فقط."),
+        ("لایر ۱۲۳۴ هنیزه", "هزینه ۱۲۳۴ ریال"),
+        (".118-2027 مقر نوناق", "قانون رقم 2027-118."),
+        ("03-1234567 ןופלט", "טלפון 03-1234567"),
+        ("₪1,250.50 רכש", "שכר ₪1,250.50"),
+        (".[٢ قحلم] و (٣ ةدام)", "(مادة ٣) و [ملحق ٢]."),
+        ("רכש (א) ףיעס", "סעיף (א) שכר"),
+        ("ةنس يف ١٢٥ مسر.", "رسم ١٢٥ في سنة."),
+        ("مدختسي Windows 11 زاهج ىلع.", "يستخدم Windows 11 على جهاز."),
+        ("زاهج (Windows 11) مدختسي", "يستخدم (Windows 11) جهاز"),
+        ("امًهرد", "درهمًا"),
+    ],
+)
+def test_numbers_and_brackets_of_right_to_left_lines(seen: str, expected: str) -> None:
+    assert import_pdf(seen_from_left(seen), ORIGIN).pages == (expected,)
+
+
+def test_raised_vowel_marks_stay_with_their_letters() -> None:
+    data = seen_from_left("ملِعَمُ باتًك", marks_apart=True)
+    assert import_pdf(data, ORIGIN).pages == ("كتًاب مُعَلِم",)
 
 
 @each_row(

@@ -21,7 +21,7 @@ from mcp_tools_proxy.documents.importers.ocr_tables import (
     parse_words,
     text_with_tables,
 )
-from mcp_tools_proxy.documents.importers.pdf_letters import join_ideographs
+from mcp_tools_proxy.documents.importers.pdf_ideographs import join_ideographs
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 DATA_FOLDERS = (

@@ -6,10 +6,13 @@ from pypdfium2 import PdfPage, PdfTextPage
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, read_type_lines
-from mcp_tools_proxy.documents.importers.pdf_letters import (
+from mcp_tools_proxy.documents.importers.pdf_ideographs import (
     has_ideographs,
-    has_right_to_left,
     join_spaced_characters,
+)
+from mcp_tools_proxy.documents.importers.pdf_letters import (
+    has_right_to_left,
+    join_marked_letters,
     order_letters,
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
@@ -72,15 +75,16 @@ def _beside_scripts(
 
 def _correct(
     page: PageCharacters,
-    lines: Sequence[list[PageWord]],
+    lines: list[list[PageWord]],
     scripts: Sequence[tuple[float, float]],
 ) -> None:
+    if has_right_to_left(page.text):
+        join_marked_letters(page, lines)
     for line in lines:
         is_beside = any(bottom <= line[0].y <= top for bottom, top in scripts)
         mark_scripts(page, line, is_beside=is_beside)
     if has_right_to_left(page.text):
-        for line in lines:
-            order_letters(page, line)
+        order_letters(page, lines)
     if has_ideographs(page.text):
         for line in lines:
             join_spaced_characters(line)
