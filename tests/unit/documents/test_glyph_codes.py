@@ -38,6 +38,19 @@ def test_a_file_of_glyph_codes_is_refused() -> None:
         import_pdf(without_map(SENTENCE), ORIGIN)
 
 
+@each_row("text", ["Area", "Office rules of the building", "The fees of 2026 and 2027", "2026"])
+def test_text_of_one_font_without_a_map_is_left_out(text: str) -> None:
+    document = import_pdf(without_map(text, readable=SENTENCE), ORIGIN)
+    assert document.pages == (SENTENCE,)
+    assert [it.code for it in document.warnings] == ["unreadable_text"]
+
+
+def test_a_font_that_needs_no_map_is_kept() -> None:
+    document = import_pdf(without_map(moved("Total of the area", 29), readable=SENTENCE), ORIGIN)
+    assert document.pages[0].split() == ["Total", "of", "the", "area", *SENTENCE.split()]
+    assert not document.warnings
+
+
 @each_row(
     "text",
     [

@@ -1,4 +1,4 @@
-"""Detects PDF pages whose text is codes of glyphs, because its fonts have no character map.
+"""Detects PDF text that is codes of glyphs, because its fonts have no character map.
 
 PDFium reports a missing map also for fonts that need none, so the characters are examined, too.
 """
@@ -6,7 +6,9 @@ PDFium reports a missing map also for fonts that need none, so the characters ar
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from ctypes import c_void_p, cast
 from itertools import pairwise
+from typing import Any
 
 from pypdfium2 import PdfTextPage, raw
 
@@ -50,6 +52,53 @@ def is_glyph_codes(textpage: PdfTextPage) -> bool:
         return True
     return unmapped > total * MOST_UNMAPPED and not is_language(textpage.get_text_range())
 
+
+def glyph_code_objects(textpage: PdfTextPage) -> list[Any]:
+    """Return the text objects whose fonts have no character map, on a page with other fonts."""
+    count = textpage.count_chars()
+    has_error = raw.FPDFText_HasUnicodeMapError
+    if not any(has_error(textpage, index) == 1 for index in range(0, count, _SHORT_WORD)):
+        return []
+    objects: dict[int, dict[int, Any]] = {}
+    texts: dict[int, str] = {}
+    unmapped: Counter[int] = Counter()
+    for index in range(count):
+        shape = raw.FPDFText_GetTextObject(textpage, index)
+        font = cast(raw.FPDFTextObj_GetFont(shape), c_void_p).value if shape else None
+        if font is None:
+            continue
+        objects.setdefault(font, {})[cast(shape, c_void_p).value or 0] = shape
+        texts[font] = texts.get(font, "") + chr(raw.FPDFText_GetUnicode(textpage, index))
+        unmapped[font] += has_error(textpage, index) == 1
+    return [
+        shape
+        for font, text in texts.items()
+        if unmapped[font] > MOST_UNMAPPED * len(text) and _is_codes(text)
+        for shape in objects[font].values()
+    ]
+
+
+_SHORT_WORD = 3
+_MOVE = 29
+"""Distance of the codes of most TrueType fonts from ASCII."""
+
+
+def _is_codes(text: str) -> bool:
+    """Return whether the text of a font is codes; a few words are compared with moved ones."""
+    pairs = list(_pairs(text))
+    if len(pairs) >= _FEW_PAIRS:
+        return not is_language(text)
+    if " " in text:
+        return False
+    moved = "".join(chr(ord(it) + _MOVE) for it in text if ord(it) + _MOVE < 0x7F)
+    common, moved_common = (
+        sum(pair in _COMMON_PAIRS for pair in it) for it in (pairs, _pairs(moved))
+    )
+    digits = sum(map(str.isdecimal, moved))
+    return moved_common > _TIMES * common or (digits > 1 and 2 * digits > len(text))
+
+
+_TIMES = 2
 
 _BLANKS = frozenset({0, 9, 10, 13, 32, 160})
 

@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.importers.base import (
     spell_pages,
     warning,
 )
-from mcp_tools_proxy.documents.importers.glyph_codes import is_glyph_codes
+from mcp_tools_proxy.documents.importers.glyph_codes import glyph_code_objects, is_glyph_codes
 from mcp_tools_proxy.documents.importers.hyphens import clean_divided, join_divided_words
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf_annotations import (
@@ -193,15 +193,10 @@ def _page(
     unseen = sum(count_letters(it.text) for it in found.visible if id(it) not in seen)
     hidden_chars = found.hidden_chars + unseen + source.hidden.remove(page)
     before = len(source.type_lines or ())
-    with (
-        with_annotations(source.pdf, page, placed) as complete,
-        closing(page.get_textpage()) as textpage,
-    ):
-        is_unreadable = is_glyph_codes(textpage)
-        text = ""
-        if not is_unreadable:
-            read_text = read_page_text(page, textpage, number, source.type_lines)
-            text = complete(clean_divided(read_text))
+    with with_annotations(source.pdf, page, placed) as complete:
+        text, is_unreadable = _readable_text(page, number, source.type_lines)
+        if text or not is_unreadable:
+            text = complete(clean_divided(text))
     if placed and source.type_lines is not None:  # a line with a field is not a heading
         lines_here = source.type_lines[before:]
         source.type_lines[before:] = [it for it in lines_here if not has_annotation(it.text)]
@@ -222,6 +217,26 @@ def _page(
         hidden_chars=hidden_chars,
         is_unreadable=is_unreadable,
     )
+
+
+def _readable_text(
+    page: PdfPage, number: int, type_lines: list[TypeLine] | None
+) -> tuple[str, bool]:
+    """Return the text of a page without codes of glyphs, and whether there are some."""
+    with closing(page.get_textpage()) as textpage:
+        if is_glyph_codes(textpage):
+            return "", True
+        left_out = glyph_code_objects(textpage)
+        if not left_out:
+            return read_page_text(page, textpage, number, type_lines), False
+    for it in left_out:
+        raw.FPDFPageObj_SetIsActive(it, 0)
+    try:
+        with closing(page.get_textpage()) as textpage:
+            return read_page_text(page, textpage, number, type_lines), True
+    finally:
+        for it in left_out:
+            raw.FPDFPageObj_SetIsActive(it, 1)
 
 
 def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:
