@@ -197,6 +197,9 @@ def test_comments_follow_their_paragraph_unless_they_are_not_wanted() -> None:
     assert text_of(body, comments=comment) == text
     options = replace(ORIGIN, with_notes=False)
     assert imported(body, options, comments=comment).pages == ("Ten days are enough.",)
+    heading = '<w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr><w:r><w:t>Next</w:t></w:r></w:p>'
+    rest = heading + paragraph_xml("End.")
+    assert text_of(body + rest, comments=comment) == f"{text}\n\n# Next\n\nEnd."
 
 
 def test_headers_and_footers_are_there_once_without_page_numbers() -> None:

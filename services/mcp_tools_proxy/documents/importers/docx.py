@@ -293,6 +293,8 @@ class WordStory:
         else:
             yield from self._written(runs, properties, style)
         yield from self._anchored(anchored)
+        if self._kind == "body" and not self._carried:
+            yield from self._commented()
         ends_section = properties is not None and properties.find("w_sectPr") is not None
         if ends_section and next(self._section_starts, False):
             self._file.state.break_page()
@@ -414,10 +416,10 @@ class WordStory:
                 yield Block(text=start + block.text, flat=start + block.flat)
 
     def _commented(self) -> Iterator[Block]:
-        for comment in self._comments:
+        comments, self._comments = self._comments, []
+        for comment in comments:
             if text := self._file.comment(comment):
                 yield Block(text=text, flat=text)
-        self._comments.clear()
 
     def _table(self, element: Element) -> Iterator[Block]:
         yield from self._carried_over()
