@@ -47,7 +47,7 @@ def test_the_sample_has_its_title_and_tags() -> None:
         ("title: @home and `code`", "@home and `code`"),
         ("# comment\ntitle: Leave # comment", "Leave"),
         ("Title: Leave", "Leave"),
-        ("title: 2027", "2027"),
+        ("title: 0x1F cup", "0x1F cup"),
         ("title: no", "no"),
         ("author: x\ntitle: Leave\nlist:\n- a\n- b", "Leave"),
         ("title: &t Leave\nother: *t", "Leave"),
@@ -198,3 +198,10 @@ def test_any_front_matter_is_read_or_kept(front: str) -> None:
     except ImportFailed:
         return
     assert BODY in "".join(document.pages)
+
+
+def test_a_title_block_of_pandoc_is_front_matter() -> None:
+    document = imported("% Water report\n  of 2027\n% Eva Rossi\n% 5 June 2027\n\n# Rivers\n")
+    assert (document.title, document.date) == ("Water report of 2027", "2027-06-05")
+    assert document.pages == ("\n# Rivers\n",)
+    assert imported("% of the sum\nis paid.\n").pages == ("% of the sum\nis paid.\n",)

@@ -109,6 +109,11 @@ def test_markup_is_removed_from_headings() -> None:
     assert [s.title for s in document.sections.values()] == ["The bind call and more"]
 
 
+def test_attributes_of_headings_are_not_part_of_their_titles() -> None:
+    document = imported("# Set up {#set-up .short}\n\n## Braces {x}\n\nNotes {-}\n=====\n")
+    assert [s.title for s in document.sections.values()] == ["Set up", "Braces {x}", "Notes"]
+
+
 def test_a_file_without_headings_is_one_section_named_after_it() -> None:
     document = imported("Just text.\n")
     assert {s.title: text_of(document, s.section_id) for s in document.sections.values()} == {

@@ -1,4 +1,4 @@
-"""Reads the front matter of Markdown files: YAML, TOML (``+++``) or JSON."""
+"""Reads the front matter of Markdown files: YAML, TOML (``+++``), JSON or a title block (``%``)."""
 
 import json
 import re
@@ -31,6 +31,7 @@ _READ = frozenset((*_TITLES, *_TAGS, *_DATES, *_LANGUAGES))
 
 _YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _TOML_END = re.compile(r"^\+\+\+[ \t]*(?:\n|\Z)", re.MULTILINE)
+_TITLE_BLOCK = re.compile(r"(?:%(?:[ \t].{0,1000})?\n(?:[ \t]+\S.{0,1000}\n){0,20}){1,3}(?=\n|\Z)")
 _FIELD = re.compile(r"[\w.-]+[ \t]*:(?:[ \t]|$)")
 _BLOCK = re.compile(r"[>|][+-]?\d?[+-]?")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{")
@@ -50,6 +51,10 @@ def split_front_matter(text: str) -> tuple[FileFacts, str]:
         fields, end = _toml_fields(text[start : found.start()]), found.end()
     elif first.startswith("{"):
         fields, end = _json_fields(text)
+    elif block := _TITLE_BLOCK.match(text):  # of Pandoc: title, authors, date
+        names = ("title", "author", "date")
+        fields = dict(zip(names, re.split(r"(?m)^%", block[0])[1:], strict=False))
+        end = block.end()
     if fields is None or (text[start : start + 1] == "\n" and not _READ & set(fields)):
         return NO_FACTS, text
     return _facts({name.lower(): value for name, value in fields.items()}), text[end:]

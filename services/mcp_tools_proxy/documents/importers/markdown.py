@@ -47,6 +47,9 @@ _SCRIPT = re.compile(
 )
 """Pandoc's superscripts and subscripts; formulas, tags and addresses are passed over."""
 
+_ATTRIBUTES = re.compile(r"(?<=\S)[ \t]+\{(?:[#.][^{}]*+|-|[\w:-]++=[^{}]*+)\}$")
+"""Attributes at the end of a heading, such as its id: {#install .short}."""
+
 _BASE = re.compile(r"[A-Za-zΑ-ω)\]}]")
 
 
@@ -172,6 +175,7 @@ def _blocks(text: str) -> list[_Block]:
 
 def _shown(heading: tuple[int, str], source: MarkdownBlocks) -> tuple[int, str]:
     level, text = heading
+    text = _ATTRIBUTES.sub("", text)
     parts: list[Token] = []
     source.parser.inline.parse(text, source.parser, source.references, parts)
     shown = (
