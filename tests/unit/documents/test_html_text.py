@@ -312,6 +312,8 @@ HIDDEN = [
     "<noscript>x</noscript>",
     "<dialog>x</dialog>",
     "<ul hidden><li>x</ul>",
+    "<p hidden style='display:revert'>x",
+    "<p hidden=until-found style='display:block'>x",
     "<style>:root{--no: none} p{display: var(--no)}</style><p>x",
     "<div style='--ink:#fff;--a:var(--ink)'><p style='color:var(--a)'>x</div>",
     "<p style='color:var(--unknown, white)'>x",
@@ -356,6 +358,8 @@ HIDDEN = [
 
 VISIBLE = [
     "<p aria-hidden=true>x",
+    "<p hidden style='display:block'>x",
+    "<style>p{display:flex}</style><p hidden>x",
     "<details>x</details>",
     "<dialog open>x</dialog>",
     "<div style='background:navy'><p style='color:#fff'>x</div>",

@@ -305,6 +305,12 @@ def test_html_in_code_and_visible_html_are_kept() -> None:
     assert imported(text).pages == (text,)
 
 
+def test_escaped_html_is_kept() -> None:
+    text = "Write \\<!-- note --> or \\<i hidden>x\\</i>.\n"
+    assert imported(text).pages == (text,)
+    assert imported("A \\\\<!-- b -->\n").pages == ("A \\\\\n",)
+
+
 def test_an_element_without_an_end_is_visible() -> None:
     text = "Use the <template> element.\n\n<div hidden> and more\n"
     assert imported(text).pages == (text,)

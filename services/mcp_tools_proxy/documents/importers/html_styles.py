@@ -264,7 +264,7 @@ def appearance(
         invisible = visibility in {"hidden", "collapse"}
     background = _background(values, attributes, inherited)
     return Appearance(
-        removed=inherited.removed or "hidden" in attributes or _is_removed(values),
+        removed=inherited.removed or _has_hidden(attributes, values) or _is_removed(values),
         invisible=invisible,
         tiny=_is_tiny(inherited, values),
         opacity=inherited.opacity * _opacity(values),
@@ -317,6 +317,14 @@ def script_tag(declared: Mapping[str, str]) -> str:
 def is_block(declared: Mapping[str, str]) -> bool:
     """Return whether an element is displayed as a block."""
     return declared.get("display", "").startswith(_BLOCK)
+
+
+def _has_hidden(attributes: Mapping[str, str | None], values: Mapping[str, str]) -> bool:
+    """Return whether the attribute ``hidden`` is there, and no display of the page overrides it."""
+    if "hidden" not in attributes:
+        return False
+    is_until_found = (attributes["hidden"] or "").strip().lower() == "until-found"
+    return is_until_found or values.get("display", "revert").startswith("revert")
 
 
 def _is_removed(values: Mapping[str, str]) -> bool:

@@ -25,6 +25,7 @@ _TAG = re.compile(
     r"(?P<attributes>(?:[\s/]++|[^\s/<>=\"']++|=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s<>\"']*+))*+)>"
 )
 _ATTRIBUTE = re.compile(r"([^\s/=]++)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"']*+)))?")
+_MOST_BACKSLASHES = 100
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source"}
     | {"track", "wbr"}
@@ -72,6 +73,8 @@ def _comments(text: str) -> Iterator[_HiddenPart]:
     last = text.rfind("-->")
     while found := _COMMENT_START.search(text, at):
         at = found.end()
+        if _is_escaped(text, found.start()):
+            continue
         if found[0] == "<!--" and at <= last:
             end = text.index("-->", at)
             yield found.start(), end + 3, text[at:end]
@@ -80,13 +83,22 @@ def _comments(text: str) -> Iterator[_HiddenPart]:
             yield *found.span(), found["instruction"]
 
 
+def _is_escaped(text: str, at: int) -> bool:
+    before = text[max(at - _MOST_BACKSLASHES, 0) : at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
 def _defined_comments(text: str) -> Iterator[_HiddenPart]:
     for found in _DEFINED_COMMENT.finditer(text):
         yield *found.span(), found["hidden"]
 
 
 def _hidden_elements(text: str) -> Iterator[_HiddenPart]:
-    tags = [it for it in _TAG.finditer(text) if it["name"].lower() not in _VOID]
+    tags = [
+        it
+        for it in _TAG.finditer(text)
+        if it["name"].lower() not in _VOID and not _is_escaped(text, it.start())
+    ]
     ends = _ends(tags)
     if not ends:
         return
