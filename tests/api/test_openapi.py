@@ -49,9 +49,9 @@ def run_answers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(4))
 def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> None:
-    done = run_answers(pytestconfig, PART=f"{part}/2")
+    done = run_answers(pytestconfig, PART=f"{part}/4")
     assert done.returncode == 0, done.stdout
 
 
