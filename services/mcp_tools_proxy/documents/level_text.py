@@ -43,7 +43,7 @@ _SAME_READING = (
 """Compatibility forms with the same reading; without <super>, <sub> and <fraction>: 10² is not
 102."""
 
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿ"
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿᵃᵇᶜᵈᵉᵏᵐᵖᵗᵘᵛʲˣʸᶻ"
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₕₖₗₘₙₚₛₜ"
 _SCRIPTS = frozenset(_SUPERSCRIPTS + _SUBSCRIPTS)
 _SIMPLE_SCRIPT = re.compile(r"-?\w+")
@@ -188,7 +188,7 @@ def _pattern_of(text: str) -> re.Pattern[str]:
     marks = re.escape("".join(it for it in several if _joins_others(it)))
     alternatives = []
     if seen & _SCRIPTS:
-        changed_scripts = (f"(?<=[{it}])[{it}]*" for it in (_SUPERSCRIPTS, _SUBSCRIPTS))
+        changed_scripts = (f"(?<=[{it}])(?:/?[{it}])*" for it in (_SUPERSCRIPTS, _SUBSCRIPTS))
         alternatives.append(f"(?P<script>{'|'.join(changed_scripts)})")
     if marks:
         alternatives.append(f"(?P<marks>(?<=[{marks}])[{marks}]*)")

@@ -50,6 +50,27 @@ class MappedText:
         return min(place, self.places[at + 1]) if at + 1 < len(self.places) else place
 
 
+class TwiceMappedText:
+    """A changed text of a changed text, with the positions of the original."""
+
+    def __init__(self, first: MappedText, second: MappedText) -> None:
+        self._first, self._second = first, second
+        self.text = second.text
+        self.size_bytes = first.size_bytes + second.size_bytes
+
+    def level_of(self, place: int) -> int:
+        """Return the position in ``text`` of a position in the original."""
+        return self._second.level_of(self._first.level_of(place))
+
+    def start_of(self, level: int) -> int:
+        """Return the original start of the character at a position in ``text``."""
+        return self._first.start_of(self._second.start_of(level))
+
+    def end_of(self, level: int) -> int:
+        """Return the original end of the character before a position in ``text``."""
+        return self._first.end_of(self._second.end_of(level))
+
+
 class TextEditor:
     """Builds a MappedText by replacements in ascending order."""
 

@@ -9,8 +9,16 @@ from itertools import accumulate, chain, islice, product
 from rapidfuzz import fuzz
 
 from mcp_tools_proxy.documents.level_text import NO_SPACES, Hyphen, LevelText, level_text
+from mcp_tools_proxy.documents.mapped_text import MappedText, TwiceMappedText
 from mcp_tools_proxy.documents.pacing import paced
-from mcp_tools_proxy.documents.quote_readings import QuoteReading, is_left_out, readings_of
+from mcp_tools_proxy.documents.quote_readings import (
+    NOTE_MARK,
+    QuoteReading,
+    is_left_out,
+    readings_of,
+    unmarked_readings_of,
+    without_note_marks,
+)
 from mcp_tools_proxy.documents.visible_text import visible_text
 from mcp_tools_proxy.domain.document import Document, PageSpan
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -74,33 +82,42 @@ class QuoteCheck:
 class QuotableDocument:
     """A document's normalized visible text; thread-safe."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, has_note_marks: bool = True) -> None:
         """Normalize the pages. Slow (0.5 s per MB): call in a worker thread."""
         self._pages = document.pages
         self._text_format = document.text_format
-        self._visible = visible_text(_JOINT.join(document.pages), text_format=document.text_format)
+        visible = visible_text(_JOINT.join(document.pages), text_format=document.text_format)
+        self._visible: MappedText | TwiceMappedText = visible
+        self._unmarked: QuotableDocument | None = None
+        self._readings_of = readings_of if has_note_marks else unmarked_readings_of
+        if not has_note_marks:
+            self._visible = TwiceMappedText(visible, without_note_marks(visible.text))
+        elif NOTE_MARK.search(visible.text):
+            self._unmarked = QuotableDocument(document, has_note_marks=False)
         self._level = level_text(self._visible.text)
         self._begins = list(accumulate((len(it) + len(_JOINT) for it in self._pages), initial=0))
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory in addition to the document."""
-        is_changed = len(self._visible.levels) > 1
-        visible = self._visible.size_bytes if is_changed else 0
-        return self._level.size_bytes + visible + 40 * len(self._begins)
+        visible = self._visible
+        is_changed = not isinstance(visible, MappedText) or len(visible.levels) > 1
+        unmarked = self._unmarked.size_bytes if self._unmarked is not None else 0
+        own = self._level.size_bytes + 40 * len(self._begins)
+        return own + unmarked + (visible.size_bytes if is_changed else 0)
 
     def find(self, quote: str) -> list[PageSpan]:
         """Return up to MAX_MATCHES positions of a quote, word for word.
 
         The quote can come from the page as shown or from its source.
         """
-        for reading in readings_of(quote.strip(), self._text_format):
+        for reading in self._readings_of(quote.strip(), self._text_format):
             wanted = level_text(reading.text)
             matches = _places(self._level, wanted, joins_lines=self._text_format == _PLAIN)
             places = (it for it in matches if self._fits(reading, wanted, it))
             if found := list(islice(places, MAX_MATCHES)):
                 return [span for start, end in found for span in self._spans(start, end)]
-        return []
+        return self._unmarked.find(quote) if self._unmarked is not None else []
 
     def _fits(self, reading: QuoteReading, wanted: LevelText, place: tuple[int, int]) -> bool:
         """Return whether the document and the reading of a quote leave out the same text."""

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from mcp_tools_proxy.documents.inline_marks import with_scripts
 from mcp_tools_proxy.documents.mapped_text import MappedText, TextEditor
+from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.visible_text import MARKDOWN, visible_text
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.wire.text import normalize
 
 _IN_MARKDOWN = re.compile(r"[*_`\\\[\]<>|&#~+-]|[0-9][.)]\s")
 _LIST_MARK = re.compile(r"(?:(?<=\s)|^)(?:[-*+]|[0-9]{1,9}[.)])\s+(?=\S)|\s*\[\^[^\[\]\s]{1,50}\]")
@@ -21,9 +23,21 @@ _REMNANT = re.compile(
 )
 """Marks whose other half is outside the quote."""
 
+_MARKS_BETWEEN_PAUSES = 1_000
+
 _BAR = re.compile(r"(?<!\\)\|")
 _MARK = re.compile(r"(?:(?<=[\s>])|^)(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=\s))")
 _PLAIN_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]*\s*/?>")
+
+
+NOTE_MARK = re.compile(r"\[(?<!\S\[)\d{1,3}(?:[,;–-] ?\d{1,3})*\](?=[\s.,;:!?)”’»\"']|\Z)")
+"""The mark of a footnote as importers write it."""
+
+_RAISED_MARK = re.compile(
+    r"(?:(?<=[^\W\d_]{2})|(?<=[^\W\d][.,;:!?)”’»\"']))[\^\[]?"
+    r"([\d⁰¹²³⁴-⁹]{1,3}(?:[,;–-][\d⁰¹²³⁴-⁹]{1,3})*)\]?(?![^\s.,;:!?)”’»\"'])"
+)
+"""The mark of a footnote as it is copied from a page: word1, word¹."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,26 @@ class QuoteReading:
 def readings_of(quote: str, text_format: str | None) -> Sequence[QuoteReading]:
     """Return the different readings of a quote from a document, the one as shown first."""
     return list({reading.text: reading for reading in _readings(quote, text_format)}.values())
+
+
+def without_note_marks(text: str) -> MappedText:
+    """Return a text without the marks of its footnotes."""
+    editor = TextEditor(text)
+    for found in paced(NOTE_MARK.finditer(text), every=_MARKS_BETWEEN_PAUSES):
+        start, end = found.span()
+        is_after_word = text[start - 1 : start] == " " and not text[start - 2 : start - 1].isspace()
+        editor.replace(start - is_after_word, end, "")
+    return editor.finish()
+
+
+def unmarked_readings_of(quote: str, text_format: str | None) -> Sequence[QuoteReading]:
+    """Return the readings of a quote without the marks of footnotes: [1], word1 or word¹."""
+    bracketed = _RAISED_MARK.sub(lambda it: f" [{normalize('NFKC', it[1])}]", with_scripts(quote))
+    return [
+        _edited(reading, without_note_marks(reading.text))
+        for spelling in dict.fromkeys((quote, bracketed))
+        for reading in readings_of(spelling, text_format)
+    ]
 
 
 def is_left_out(part: str, of_document: str) -> bool:

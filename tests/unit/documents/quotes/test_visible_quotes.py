@@ -119,6 +119,7 @@ def test_only_the_tables_of_plain_text_have_markup() -> None:
         ("about 5 x 10³ units, x₁ + xⁿ⁺¹", "5 x 10^3 units, x_1 + x^(n+1)"),
         ("about 5 x 10^-3 units of Ca(OH)_2", "5 x 10⁻³ units of Ca(OH)₂"),
         ("it is H_2O and CO₂ here", "it is H2O and CO2 here"),
+        ("so PO_4^(3−), aˣ⁺² and k_(1/3) are", "so PO₄³⁻, a^(x+2) and k₁/₃ are"),
     ],
 )
 def test_scripts_are_equal_in_all_spellings(page: str, quote: str) -> None:
@@ -137,6 +138,36 @@ def test_scripts_are_equal_in_all_spellings(page: str, quote: str) -> None:
 )
 def test_an_exponent_is_not_a_digit(page: str, quote: str) -> None:
     assert quoted(quote, document_of(page, "plain")) == []
+
+
+NOTED = "The fee [1] is due. [12] See page [2] 7 on tax [3,4].\n\n[1] By law."
+
+
+@each_row(
+    "quote",
+    [
+        "The fee [1] is due. [12] See page",
+        "The fee is due. See page 7 on tax.",
+        "fee1 is due.12 See page",
+        "fee¹ is due",
+        "fee[1] is due",
+        "fee<sup>1</sup> is due",
+        "page 7 on tax3,4.",
+        "[1] By law.",
+    ],
+)
+def test_marks_of_footnotes_can_be_missing_or_raised_in_a_quote(quote: str) -> None:
+    for text_format in ("markdown", "plain"):
+        assert len(quoted(quote, document_of(NOTED, text_format))) == 1
+
+
+@each_row(
+    "quote",
+    ["The fee [2] is", "fee2 is", "fee 1 is", "due.1 See", "page 27 on", "page 2 7 on", "page1 7"],
+)
+def test_a_quote_with_another_footnote_mark_or_number_is_not_found(quote: str) -> None:
+    for text_format in ("markdown", "plain"):
+        assert quoted(quote, document_of(NOTED, text_format)) == []
 
 
 MARKS = st.sampled_from(
