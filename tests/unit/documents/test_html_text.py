@@ -84,6 +84,8 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ("KL<sup>2</sup> + LM<sup>2</sup> = KM<sup>2</sup>", "KL^2 + LM^2 = KM^2"),
         ("2<sup>3</sup>/<sub>8</sub> inch, <sup>5</sup>⁄<sub>6</sub>", "2 3/8 inch, 5⁄6"),
         ("<i>v</i><sup>2</sup>/<i>r</i>, 8 m<sup>2</sup>/s", "v^2/*r*, 8 m^2/s"),
+        ("7 м<sup>2</sup>, 3 Kilometer<sup>2</sup>", "7 м^2, 3 Kilometer^2"),
+        ("y'<sup>2</sup>, 40 米<sup>2</sup>, 规定<sup>2</sup>", "y'^2, 40 米^2, 规定 [2]"),
         ("PO<sub>4</sub><sup>3-</sup>", "PO_4^(3-)"),
         ('9<span style="font-size:60%;vertical-align:super">4</span> m', "9^4 m"),
         ("<style>i{vertical-align:sub}</style>N<i>2</i>O", "N_2O"),

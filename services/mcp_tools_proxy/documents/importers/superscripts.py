@@ -33,6 +33,7 @@ _PRODUCT = re.compile(r"[=+−*/×·<>≤≥(\d]\s?[A-Za-z\u0370-\u03ff]{2}$|[\u
 """Two variables after a sign, such as those of E = mc^2."""
 _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]{2}")
 _VARIABLE = re.compile(r"[A-Za-z\u0370-\u03ff]$")
+_PRIMED = re.compile(r"(?<![^\W_])[A-Za-z]['’′]$")
 _IN_EQUATION = re.compile(r"\s?[=+×·*/<>≤≥]|\s[-−–]\s?\w")
 _BEFORE_BASE = re.compile(r"[=+×·*/<>≤≥−(]\s?\w+$")
 _USUAL_BASE = re.compile(r"(?<![\w.,])(?:2|10)$")
@@ -68,8 +69,9 @@ _REGISTERED = frozenset({"MC", "MD", "R"})
 
 _UNIT = re.compile(
     r"[cmkdnpµμu]?m|ft|in|yd|mi|m?s|min|hr?|[km]?g|lb|[md]?[lL]|[KJWVAN]|k?Pa|[kMG]?Hz|mol|px|em|ha|dB"
-    r"|eV|cd|rad|sr|bar|atm|st|feet|foot|inch|inches|met(?:er|re)s?|miles?|yards?|sec|мм?|[ск]м"
-    r"|мили|метров"
+    r"|eV|cd|rad|sr|bar|atm|st|feet|foot|inch|inches|miles?|yards?|sec|мм?|[ск]м"
+    r"|мили|метров|[千厘毫]?米|公里|[kMGTmµμ](?:Wh?|V|J|eV)|Wh|Å"
+    r"|(?i:(?:kilo|centi|milli|deci|hecto|micro|nano)?m[eèé]t(?:er|re|ro|ri)s?)"
 )
 _FUNCTION = re.compile(r"(?:sin|cos|tan)h?|cot|sech?|csc|log|ln|exp|det|tg|ctg")
 
@@ -125,7 +127,7 @@ def _is_exponent(text: str, before: str, after: str) -> bool:
         )
     if before[-1] in ")]}|":
         return _is_mathematical(before)
-    return unicodedata.category(before[-1]) == "Sm"
+    return unicodedata.category(before[-1]) == "Sm" or _PRIMED.search(before) is not None
 
 
 def _is_exponent_of_word(text: str, word: str, before: str, after: str) -> bool:
@@ -139,8 +141,8 @@ def _is_exponent_of_word(text: str, word: str, before: str, after: str) -> bool:
         return True
     if _INDEXED.search(before):
         return True
-    if len(word) == 1:
-        return _VARIABLE.match(word) is not None
+    if len(word) == 1 and _VARIABLE.match(word):
+        return True
     is_usual = _UNIT.fullmatch(word) or _FUNCTION.fullmatch(word)
     return bool(is_usual and _EXPONENT.fullmatch(text))
 
