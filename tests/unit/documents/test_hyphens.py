@@ -40,6 +40,10 @@ def test_a_hyphen_stays_where_both_halves_are_words(text: str, expected: str) ->
     ("language", "text", "expected"),
     [
         ("de", "die Infor/mationen", "die Informationen"),
+        ("de", "die Vor/und Nachteile", "die Vor- und Nachteile"),
+        ("de", "der Freund/oder Feind", "der Freund- oder Feind"),
+        ("de", "die Stadt/sowie Landkreise", "die Stadt- sowie Landkreise"),
+        ("de", "er ist ge/sund", "er ist gesund"),
         ("de", "ein FAT/Laufwerk", "ein FAT-Laufwerk"),
         ("fr", "peut/être", "peut-être"),
         ("nl", "de tele/foon", "de telefoon"),

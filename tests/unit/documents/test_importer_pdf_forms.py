@@ -297,6 +297,12 @@ def test_text_boxes_and_notes_are_text_of_the_page() -> None:
     ]
 
 
+def test_a_text_box_may_have_only_rich_text() -> None:
+    rich = "<body><p>No <b>bikes</b> &amp; dogs</p></body>"
+    box = f"<< /Type /Annot /Subtype /FreeText /Rect [50 590 300 612] /RC ({rich}) >>"
+    assert text_of(form_of(text_at({(50, 700): "Rules"}), box)) == "Rules\nNo bikes & dogs"
+
+
 NOTE = (
     "<< /Type /Annot /Subtype /{} /Rect [50 690 100 712] /T (Eva) /Contents (Is it\\rtrue?) {} >>"
 )

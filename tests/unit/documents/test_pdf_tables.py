@@ -49,6 +49,14 @@ def test_empty_cells_keep_their_column() -> None:
     ]
 
 
+def test_a_caption_separates_two_tables() -> None:
+    first = [["City", "Pupils", "Schools"], ["Bonn", "310", "4"], ["Ulm", "120", "2"]]
+    second = [["Dish", "Price", "Sold"], ["Soup", "4", "30"], ["Stew", "6", "20"]]
+    caption = ["Table 7. Food of the canteen", "", ""]
+    lines = text_of(aligned([*first, caption, *second], [20, 90, 130])).splitlines()
+    assert lines[4:7] == [caption[0], "| Dish | Price | Sold |", "| --- | --- | --- |"]
+
+
 def test_an_aligned_table_is_between_the_text_around_it() -> None:
     pdf = aligned([["Fruit", "Price"], *[[f"Kind {n}", f"{n}.50"] for n in range(4)]], [20, 90])
     pdf.text(20, 30, "These are the prices of the year.")

@@ -61,6 +61,8 @@ def written(text: str) -> str:
         ("le II^{d} jour, le 3^{bis} et la 8^{va}", "le IId jour, le 3bis et la 8va"),
         ("then C^{t} and R^{d} and 2^{t} here", "then C^t and R^d and 2^t here"),
         ("as others found^{1} before", "as others found [1] before"),
+        ("as others found^{1}before", "as others found [1] before"),
+        ("as Ann^{1}, and others", "as Ann [1], and others"),
         ("in the year 2019.^{12} Then", "in the year 2019. [12] Then"),
         ("the budget (see above)^{2} fell", "the budget (see above) [2] fell"),
         ("Brand^{TM} phones", "BrandTM phones"),

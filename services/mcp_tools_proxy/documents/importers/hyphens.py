@@ -29,6 +29,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _OPEN_PREFIXES = {"non", "self"}
 """Word lists have compounds of these ("nonlinear") that many authors spell with a hyphen."""
 
+_CONJUNCTIONS = frozenset({"und", "oder", "sowie", "bzw"})
+"""German words after the first half of two compounds ("Haupt- und Nebenfächer")."""
+
 _COMMON_WORDS: Mapping[str, frozenset[str]] = {
     "en": frozenset({"the", "and", "of", "is", "that", "for", "with", "by"}),
     "de": frozenset({"der", "die", "und", "das", "ist", "nicht", "mit", "für"}),
@@ -92,6 +95,8 @@ class _Rule:
     def join(self, match: re.Match[str]) -> str:
         """Return the text that replaces a match of ``_DIVISION``."""
         before, first, second = match[1] or "", match[2] or "", match[3]
+        if first and second in _CONJUNCTIONS and not self._is_word((first + second).lower()):
+            return before + "- "
         return before + "-" if self._is_hyphen(first, second) else before
 
     def _is_hyphen(self, first: str, second: str) -> bool:

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from ctypes import POINTER, c_int, c_uint, c_ushort, cast, create_string_buffer
 from enum import Enum, auto
 from functools import partial
+from html import unescape
 from typing import Any
 
 from pypdfium2 import PdfDocument, PdfPage, raw
@@ -140,11 +141,24 @@ def _read(page: PdfPage, handle: Any, signers: Iterator[str]) -> Annotation | No
     if subtype == raw.FPDF_ANNOT_WIDGET:
         return None if page.formenv is None else _read_field(page.formenv, handle, signers)
     if subtype == raw.FPDF_ANNOT_FREETEXT:
-        text, is_drawn = string_of(handle, b"Contents"), _has_appearance(handle)
+        text, is_drawn = _text_of_box(handle), _has_appearance(handle)
         return Annotation(AnnotationKind.TEXT, text, box_of(handle), is_drawn=is_drawn)
     if subtype in _NOTES and not string_of(handle, b"StateModel"):
         return Annotation(AnnotationKind.NOTE, _note(handle), box_of(handle))
     return None
+
+
+def _text_of_box(handle: Any) -> str:
+    """Return the text of a text box, which some programs write only as XHTML."""
+    contents = string_of(handle, b"Contents")
+    if contents:
+        return contents
+    lines = _END_OF_LINE.split(string_of(handle, b"RC"))
+    return "\n".join(filter(None, (one_line(unescape(_TAG.sub("", it))) for it in lines)))
+
+
+_TAG = re.compile(r"<[^<>]*>")
+_END_OF_LINE = re.compile(r"</p>|<br ?/?>")
 
 
 def _note(handle: Any) -> str:
@@ -337,7 +351,7 @@ def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
         if raw.FPDFAnnot_GetSubtype(handle) != raw.FPDF_ANNOT_FREETEXT:
             continue
         if not _has_appearance(handle) and not raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
-            _draw_text(pdf, page, string_of(handle, b"Contents"), box_of(handle), _size(handle))
+            _draw_text(pdf, page, _text_of_box(handle), box_of(handle), _size(handle))
             raw.FPDFAnnot_SetFlags(handle, raw.FPDF_ANNOT_FLAG_HIDDEN)  # its frame has a filling
 
 

@@ -185,13 +185,22 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
             insort(counts, len(row.parts))
             gaps = kept
             last = end + 1
-        elif end - last >= _MOST_SPANNING or len(row.parts[0]) > _MOST_SPANNING_WORDS:
+        elif (
+            end - last >= _MOST_SPANNING
+            or len(row.parts[0]) > _MOST_SPANNING_WORDS
+            or _is_caption(row)
+        ):
             break  # a line across the columns, such as "Subtotals"
         pitches.append(pitch)
         end += 1
     return last
 
 
+def _is_caption(row: _AlignedRow) -> bool:
+    return _CAPTION.match(" ".join(word.text for part in row.parts for word in part)) is not None
+
+
+_CAPTION = re.compile(r"(?:Tab(?:le|elle|leau|la|ella|ela|el)?\.?) \d")
 _MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
 
 
@@ -225,6 +234,7 @@ def _header_row(
     is_near = distance <= max(2 * row.size, _HEADER_PITCH * pitch)
     if (
         not is_near
+        or _is_caption(row)
         or words[0].left < bounds[0][0] - row.size
         or words[-1].right > bounds[-1][1] + row.size
     ):
