@@ -104,6 +104,15 @@ def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:
     assert "[1]" in page_of(pdf)
 
 
+def test_a_high_footnote_mark_is_apart_from_the_next_word() -> None:
+    pdf, x = new_page(), 20.0
+    for size, y, text in ((12, 20, "as others found"), (8, 18, "1"), (12, 20, "here")):
+        pdf.set_font_size(size)
+        pdf.text(x, y, text)
+        x += pdf.get_string_width(text)
+    assert page_of(pdf) == "as others found [1] here"
+
+
 def test_small_print_and_drop_capitals_are_not_scripts() -> None:
     pdf = new_page()
     pdf.write(6, "Price 12")

@@ -45,6 +45,10 @@ _LETTERS = re.compile(r"[^\W\d_]+$")
 _FRACTION_LINES = ("/", "⁄")
 
 
+_MARK = re.compile(r"\[\w{1,3}(?:[,;–-]\w{1,3})*\]$")
+"""A footnote mark, which the next word follows with a space."""
+
+
 class _Kind(Enum):
     FULL = 0
     RAISED = 1
@@ -145,6 +149,8 @@ def mark_scripts(page: PageCharacters, line: Sequence[PageWord], *, is_beside: b
             previous = line[number - 1] if number else None
             following = line[number + 1].text if number + 1 < len(line) else ""
             _mark_word(page, word, previous, usual, written, following)
+            if _MARK.search(word.text) and following[:1].isalnum() and line[number + 1].is_glued:
+                line[number + 1].is_glued, line[number + 1].is_beside = False, True
         written = (written + (word.text if word.is_glued else f" {word.text}"))[-_CONTEXT:]
 
 
