@@ -101,8 +101,8 @@ async def test_without_the_preference_the_answer_waits(operator: Operator) -> No
 async def test_refusals_before_the_import_are_immediate(operator: Operator) -> None:
     assert outcome(await operator.put_note(**LATER))[1] == "VERSION_REQUIRED"
     assert outcome(await operator.put_note(If_Match='"x"', **LATER))[1] == "VERSION_MISMATCH"
-    text = {"Content-Type": "text/unknown"}
-    refused = await operator.send("PUT", CONTENT, DOC, NOTE, **text, **NEW, **LATER)
+    video = {"Content-Type": "video/mp4"}
+    refused = await operator.send("PUT", CONTENT, DOC, NOTE, **video, **NEW, **LATER)
     assert outcome(refused)[1] == "UNSUPPORTED_FORMAT"
 
 
