@@ -1,8 +1,11 @@
 """XLSX and XLS workbooks as documents."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
@@ -166,6 +169,41 @@ def test_an_xls_file_is_read() -> None:
         "## Blatt\n\n| Größe | n |\n| --- | --- |\n| x | 5 |\n| x | 2026-01-02 |\n",
     )
     assert hidden_letters(document) == str(len("hidden!"))
+
+
+def test_an_xls_file_is_shown_as_an_xlsx_file() -> None:
+    document = imported((FILES / "shown.xls").read_bytes())
+    assert document.pages == (
+        "## Costs\n\n"
+        "| Code | Share | Cost | When | Hours | Ratio | Ok |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n"
+        "| 00007 | 25% | 1,250.50 | 2026-03-31 14:30 | 25:30 | #DIV/0! | TRUE |\n"
+        "| 00042 | 50% | -3.00 | 12:00 | 6:00 | -0.166666666666667 | TRUE |\n",
+    )
+    # the hidden row, in which the merged TRUE is repeated, the hidden column, and the hidden sheet
+    assert hidden_letters(document) == str(len("secret12345TRUE" + "unseen" + "gone"))
+
+
+@given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=4)), max_size=8))
+def test_a_damaged_xls_file_is_read_or_refused(
+    changes: list[tuple[int, bytes]],
+) -> None:
+    data = bytearray((FILES / "shown.xls").read_bytes())
+    for place, found in changes:
+        start = place % len(data)
+        data[start : start + len(found)] = found
+    with suppress(ImportFailed):
+        imported(bytes(data))
+
+
+def test_errors_in_cells_are_shown() -> None:
+    errors = (
+        '<c r="A2" t="e"><v>#REF!</v></c><c r="B2" t="e"><f>A1/0</f><v>#DIV/0!</v></c>'
+        '<c r="C2" t="e"><f t="shared" si="0"/><v>#N/A</v></c><c r="D2"><v>4</v></c>'
+    )
+    xml = sheet_of([[*"abcd"], []]).replace('<row r="2">', f'<row r="2">{errors}')
+    document = imported(xlsx_of({"S": xml}))
+    assert document.pages[0].splitlines()[-1] == "| #REF! | #DIV/0! | #N/A | 4 |"
 
 
 @each_row(

@@ -18,8 +18,9 @@ from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
-from mcp_tools_proxy.documents.importers.spreadsheets import MAX_CELLS, Rows, document_of_sheets
+from mcp_tools_proxy.documents.importers.spreadsheets import Rows, document_of_sheets
 from mcp_tools_proxy.documents.importers.titles import own_title
+from mcp_tools_proxy.documents.importers.workbook_looks import MAX_CELLS
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.document import Document
 

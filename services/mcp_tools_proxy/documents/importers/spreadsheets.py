@@ -1,14 +1,14 @@
-"""Imports XLSX and XLS workbooks with calamine (extra formats).
+"""Imports XLSX workbooks with calamine and XLS workbooks with xlrd (extra formats).
 
-Calamine is written in Rust: damaged files cannot corrupt memory. Macros and formulas never run.
+Damaged files cannot corrupt memory: calamine is written in Rust, xlrd in Python. Macros and
+formulas never run.
 """
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FORMATS,
@@ -23,33 +23,21 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
 from mcp_tools_proxy.documents.importers.workbook_looks import (
+    DAMAGED,
+    MAX_CELLS,
+    PROTECTED,
+    CellValue,
     SheetLook,
+    WorkbookSheet,
     shown_number,
     workbook_look,
 )
+from mcp_tools_proxy.documents.importers.xls_workbook import xls_sheets
 from mcp_tools_proxy.domain.document import Document
 
-if TYPE_CHECKING:
-    from python_calamine import CalamineSheet
-
-_Value = (
-    int
-    | float
-    | str
-    | bool
-    | datetime.time
-    | datetime.date
-    | datetime.datetime
-    | datetime.timedelta
-)
 Rows = list[list[str]]
 
 _ZIP = b"PK"
-
-_BROKEN = "is not a readable spreadsheet: it is damaged or has a password; save it again as .xlsx"
-
-MAX_CELLS = 8_000_000
-"""Area of a sheet, each of whose cells takes 40 bytes, also an empty one."""
 
 _EXACT_DIGITS = 15
 """Digits that spreadsheet programs show: 0.1 + 0.2 is 0.3."""
@@ -60,6 +48,21 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
 
     Raises ImportFailed.
     """
+    title, read = "", xls_sheets(data)
+    if data.startswith(_ZIP):
+        title, looks = workbook_look(data)
+        read = _xlsx_sheets(data, looks)
+    sheets: list[tuple[str, Rows]] = []
+    hidden_chars = 0
+    for sheet in read:
+        rows = _rows(sheet)
+        shown = _shown(rows, sheet.look) if sheet.is_visible else []
+        sheets.append((sheet.name, shown))
+        hidden_chars += _letters(rows) - _letters(shown)
+    return document_of_sheets(sheets, options, hidden_chars=hidden_chars, title=title)
+
+
+def _xlsx_sheets(data: bytes, looks: Mapping[str, SheetLook]) -> Iterator[WorkbookSheet]:
     try:
         from python_calamine import (  # noqa: PLC0415 - an extra
             CalamineError,
@@ -69,38 +72,28 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
         )
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
-    title, looks = workbook_look(data) if data.startswith(_ZIP) else ("", {})
-    sheets: list[tuple[str, Rows]] = []
-    hidden_chars = 0
     try:
         with CalamineWorkbook.from_filelike(BytesIO(data)) as workbook:
-            for sheet in workbook.sheets_metadata:
-                look = looks.get(sheet.name, SheetLook())
-                _check_size(look)
-                rows = _rows(workbook.get_sheet_by_name(sheet.name), look)
-                is_visible = sheet.visible is SheetVisibleEnum.Visible
-                shown = _shown(rows, look) if is_visible else []
-                sheets.append((sheet.name, shown))
-                hidden_chars += _letters(rows) - _letters(shown)
+            for listed in workbook.sheets_metadata:
+                look = looks.get(listed.name, SheetLook())
+                look.check_size()
+                sheet = workbook.get_sheet_by_name(listed.name)
+                yield WorkbookSheet(
+                    name=listed.name,
+                    is_visible=listed.visible is SheetVisibleEnum.Visible,
+                    look=look,
+                    values=sheet.iter_rows(),  # with the empty rows above the first cell
+                    merged=sheet.merged_cell_ranges or (),
+                    first_column=sheet.start[1] if sheet.start else 0,
+                )
     except PasswordError as error:
-        raise ImportFailed("has a password: save it without one") from error
+        raise ImportFailed(PROTECTED) from error
     except (CalamineError, OSError) as error:
-        raise ImportFailed(_BROKEN) from error
+        raise ImportFailed(DAMAGED) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # pyo3's, of no module that can be imported
             raise
-        raise ImportFailed(_BROKEN) from error
-    if not looks and not hidden_chars and not any(_letters(rows) for _, rows in sheets):
-        raise ImportFailed("has no cells that can be read: save it again as .xlsx")  # Excel 95
-    return document_of_sheets(sheets, options, hidden_chars=hidden_chars, title=title)
-
-
-def _check_size(look: SheetLook) -> None:
-    if look.rows * look.columns > MAX_CELLS:
-        raise ImportFailed(
-            f"has a sheet of {look.rows} rows and {look.columns} columns: delete the cells far "
-            "from the table"
-        )
+        raise ImportFailed(DAMAGED) from error
 
 
 def document_of_sheets(
@@ -131,19 +124,19 @@ def document_of_sheets(
     )
 
 
-def _rows(sheet: "CalamineSheet", look: SheetLook) -> Rows:
+def _rows(sheet: WorkbookSheet) -> Rows:
     """Return the cells from the first row and column as text, with merged cells repeated."""
-    _, first_column = sheet.start or (0, 0)
-    before = [""] * first_column
+    formats, errors = sheet.look.formats, sheet.look.errors
+    before = [""] * sheet.first_column
     rows: Rows = []
-    for row, values in enumerate(sheet.iter_rows()):  # with the empty rows above the first cell
+    for row, values in enumerate(sheet.values):
         texts = (
-            _text(value, look.formats.get((row, column)))
-            for column, value in enumerate(values, start=first_column)
+            errors.get((row, column)) or _text(value, formats.get((row, column)))
+            for column, value in enumerate(values, start=sheet.first_column)
         )
         rows.append([*before, *texts])
     repeated = 0
-    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+    for (top, left), (bottom, right) in sheet.merged:
         merged, across = rows[top : bottom + 1], slice(left, right + 1)
         repeated += len(merged) * len(merged[0][across] if merged else ())
         if repeated > MAX_CELLS:
@@ -167,7 +160,7 @@ def _letters(rows: Rows) -> int:
     return sum(map(len, chain.from_iterable(rows)))
 
 
-def _text(value: _Value, number_format: str | None) -> str:
+def _text(value: CellValue, number_format: str | None) -> str:
     match value:
         case bool():
             return str(value).upper()

@@ -1,16 +1,37 @@
-"""Reads from XLSX what calamine leaves out: number formats, and hidden rows and columns."""
+"""How workbooks are shown: number formats, hidden rows and columns.
 
+Reads from XLSX what calamine leaves out: these, and errors in cells.
+"""
+
+import datetime
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.base import ImportFailed, one_line
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+CellValue = (
+    int
+    | float
+    | str
+    | bool
+    | datetime.time
+    | datetime.date
+    | datetime.datetime
+    | datetime.timedelta
+)
+
+DAMAGED = "is not a readable spreadsheet: it is damaged or has a password; save it again as .xlsx"
+PROTECTED = "has a password: save it without one"
+
+MAX_CELLS = 8_000_000
+"""Area of a sheet, each of whose cells takes 40 bytes, also an empty one."""
 
 _BUILT_IN: Mapping[int, str] = {
     1: "0",
@@ -36,7 +57,12 @@ _PREFIXES = {
 
 # a parser would need a minute for a sheet that calamine reads in a second
 _TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^<>]*)>")
-_ATTRIBUTE = re.compile(rb"\b(r|s|min|max|hidden)=[\"']([^\"']*)[\"']")
+_ATTRIBUTE = re.compile(rb"\b(r|s|t|min|max|hidden)=[\"']([^\"']*)[\"']")
+_ERROR = re.compile(
+    rb"\s*(?:<(?:\w+:)?f\b[^<>]*>(?:[^<]*</(?:\w+:)?f>\s*)?)?"
+    rb"<(?:\w+:)?v\b[^<>]*>\s*(#[\w/!?]{1,30})"
+)
+"""The value of a cell, after its formula."""
 _REFERENCE = re.compile(rb"([A-Z]{1,3})(\d{1,7})")
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
 """For positive numbers, negative ones, zero and text."""
@@ -67,9 +93,33 @@ class SheetLook:
     hidden_columns: set[int] = field(default_factory=set)
     formats: dict[tuple[int, int], str] = field(default_factory=dict)
     """Number formats by row and column."""
+    errors: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Errors such as #DIV/0! that are not among the values, by row and column."""
     rows: int = 0
     columns: int = 0
     """The size of the area with cells."""
+
+    def check_size(self) -> None:
+        """Raise ImportFailed if the area with cells is too large."""
+        if self.rows * self.columns > MAX_CELLS:
+            raise ImportFailed(
+                f"has a sheet of {self.rows} rows and {self.columns} columns: delete the cells far "
+                "from the table"
+            )
+
+
+class WorkbookSheet(NamedTuple):
+    """A sheet with the values of its cells from row 0 and ``first_column`` on.
+
+    A merged range is the row and column of its first and of its last cell.
+    """
+
+    name: str
+    is_visible: bool
+    look: SheetLook
+    values: Iterable[Sequence[CellValue]]
+    merged: Sequence[tuple[tuple[int, int], tuple[int, int]]]
+    first_column: int = 0
 
 
 class WorkbookLook(NamedTuple):
@@ -110,14 +160,25 @@ def _formats(archive: XmlArchive) -> Mapping[bytes, str]:
     root = archive.parse("xl/styles.xml", _PREFIXES)
     if root is None:
         return {}
-    codes = {str(number): code for number, code in _BUILT_IN.items()} | {
-        it.get("numFmtId", ""): it.get("formatCode", "") for it in root.iter("s:numFmt")
+    own = {
+        _number(it.get("numFmtId", "").encode(), -1): it.get("formatCode", "")
+        for it in root.iter("s:numFmt")
     }
-    styles = [xf for styles in root if styles.tag == "s:cellXfs" for xf in styles]
+    styles = (xf for styles in root if styles.tag == "s:cellXfs" for xf in styles)
+    formats = formats_by_style(own, (_number(it.get("numFmtId", "").encode(), -1) for it in styles))
+    return {str(style).encode(): code for style, code in formats.items()}
+
+
+def formats_by_style(own: Mapping[int, str], styles: Iterable[int]) -> Mapping[int, str]:
+    """Return the number formats by the number of the style.
+
+    ``own`` are the formats that the file spells out, ``styles`` the number of each style's format.
+    """
+    codes = {**_BUILT_IN, **own}
     return {
-        str(number).encode(): codes[style.get("numFmtId", "")]
-        for number, style in enumerate(styles)
-        if len(codes.get(style.get("numFmtId", ""), _TOO_LONG)) <= _MAX_FORMAT_CHARS
+        style: codes[number]
+        for style, number in enumerate(styles)
+        if len(codes.get(number, _TOO_LONG)) <= _MAX_FORMAT_CHARS
     }
 
 
@@ -137,10 +198,22 @@ def _look(sheet: bytes, formats: Mapping[bytes, str]) -> SheetLook:
         elif tag[1] == b"c":
             row, column = _place(given.get(b"r"), row, column + 1)
             if not tag[2].endswith(b"/"):
-                look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
-                if code := formats.get(given.get(b"s", b"")):
-                    look.formats[row, column] = code
+                _add_cell(look, (row, column), given, formats)
+                if given.get(b"t") == b"e" and (error := _ERROR.match(sheet, tag.end())):
+                    look.errors[row, column] = error[1].decode()
     return look
+
+
+def _add_cell(
+    look: SheetLook,
+    place: tuple[int, int],
+    given: Mapping[bytes, bytes],
+    formats: Mapping[bytes, str],
+) -> None:
+    row, column = place
+    look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
+    if code := formats.get(given.get(b"s", b"")):
+        look.formats[place] = code
 
 
 def _number(value: bytes | None, default: int = 0) -> int:

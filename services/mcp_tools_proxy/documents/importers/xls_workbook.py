@@ -1,0 +1,149 @@
+"""Reads XLS workbooks with xlrd (extra formats)."""
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO, TextIOBase
+from typing import TYPE_CHECKING
+
+from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.workbook_looks import (
+    DAMAGED,
+    PROTECTED,
+    CellValue,
+    SheetLook,
+    WorkbookSheet,
+    formats_by_style,
+)
+
+if TYPE_CHECKING:
+    from xlrd import Book
+    from xlrd.sheet import Sheet
+
+_ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+"""Formats of durations, such as 25:30 hours."""
+
+
+class _NoLog(TextIOBase):
+    """Takes xlrd's messages, which would otherwise go to stdout and into the import's answer."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def xls_sheets(data: bytes) -> Iterator[WorkbookSheet]:
+    """Yield the sheets of an XLS file, each read when it is asked for. Raises ImportFailed."""
+    try:
+        import xlrd  # noqa: PLC0415 - an extra
+        from olefile import OleFileIO  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportFailed(NO_FORMATS) from error
+    try:
+        with OleFileIO(BytesIO(data)) as file:  # xlrd itself refuses files that Excel opens
+            name = "Workbook" if file.exists("Workbook") else "Book"
+            records = file.openstream(name).read()
+        with xlrd.open_workbook(
+            file_contents=records,
+            logfile=_NoLog(),
+            formatting_info=True,
+            on_demand=True,
+            ragged_rows=True,
+        ) as book:
+            reader = _SheetReader(book)
+            for number in range(book.nsheets):
+                yield reader.read(book.sheet_by_index(number))
+                book.unload_sheet(number)
+    except (ImportFailed, MemoryError):
+        raise
+    except Exception as error:  # xlrd's, and AssertionError, KeyError, struct.error and others
+        is_encrypted = isinstance(error, xlrd.XLRDError) and "encrypted" in str(error)
+        raise ImportFailed(PROTECTED if is_encrypted else DAMAGED) from error
+
+
+class _SheetReader:
+    """Reads the sheets of a workbook with its formats."""
+
+    def __init__(self, book: "Book") -> None:
+        self._date_mode: int = book.datemode
+        styles = [style.format_key for style in book.xf_list]
+        self._formats: Mapping[int, str] = formats_by_style(
+            {it.format_key: it.format_str for it in book.format_list}, styles
+        )
+        self._elapsed = {
+            number
+            for number, key in enumerate(styles)
+            if _ELAPSED.search(book.format_map[key].format_str)
+        }
+
+    def read(self, sheet: "Sheet") -> WorkbookSheet:
+        """Return a sheet. Raises ImportFailed."""
+        look = SheetLook(
+            hidden_rows={row for row, info in sheet.rowinfo_map.items() if info.hidden},
+            hidden_columns={column for column, info in sheet.colinfo_map.items() if info.hidden},
+        )
+        filled = [self._filled(sheet.row_types(row)) for row in range(sheet.nrows)]
+        look.rows = max((row for row, count in enumerate(filled, start=1) if count), default=0)
+        look.columns = max(filled, default=0)
+        look.check_size()
+        return WorkbookSheet(
+            name=sheet.name,
+            is_visible=sheet.visibility == 0,
+            look=look,
+            values=[self._row(sheet, row, look) for row in range(look.rows)],
+            merged=[
+                ((top, left), (below - 1, beyond - 1))
+                for top, below, left, beyond in sheet.merged_cells
+            ],
+        )
+
+    def _filled(self, kinds: Sequence[int]) -> int:
+        """Return the number of cells up to the last one with a value."""
+        from xlrd import XL_CELL_BLANK, XL_CELL_EMPTY  # noqa: PLC0415 - an extra
+
+        count = len(kinds)
+        while count and kinds[count - 1] in (XL_CELL_BLANK, XL_CELL_EMPTY):
+            count -= 1
+        return count
+
+    def _row(self, sheet: "Sheet", row: int, look: SheetLook) -> list[CellValue]:
+        """Return the values of a row, and add its number formats to ``look``."""
+        values: list[CellValue] = []
+        kinds = sheet.row_types(row)[: look.columns]
+        for column, (kind, value) in enumerate(zip(kinds, sheet.row_values(row), strict=False)):
+            style = sheet.cell_xf_index(row, column)
+            values.append(self._value(kind, value, style))
+            if style in self._formats and isinstance(value, float):
+                look.formats[row, column] = self._formats[style]
+        return [*values, *[""] * (look.columns - len(values))]
+
+    def _value(self, kind: int, value: str | float, style: int) -> CellValue:
+        from xlrd import (  # noqa: PLC0415 - an extra
+            XL_CELL_BOOLEAN,
+            XL_CELL_DATE,
+            XL_CELL_ERROR,
+            error_text_from_code,
+        )
+
+        if isinstance(value, str):
+            return value
+        if kind == XL_CELL_BOOLEAN:
+            return bool(value)
+        if kind == XL_CELL_ERROR:
+            return str(error_text_from_code.get(value, "#ERROR!"))
+        if style in self._elapsed or kind == XL_CELL_DATE:
+            return self._moment(value, is_elapsed=style in self._elapsed)
+        return value
+
+    def _moment(self, value: float, *, is_elapsed: bool) -> CellValue:
+        """Return the date, time or duration of a number, or the number if no date has it."""
+        from xlrd import xldate_as_datetime  # noqa: PLC0415 - an extra
+
+        try:
+            if is_elapsed:
+                return datetime.timedelta(days=value)
+            moment: datetime.datetime = xldate_as_datetime(value, self._date_mode)
+        except (OverflowError, ValueError):
+            return value
+        if value < 0:
+            return value
+        return moment.time() if value < 1 else moment
