@@ -306,8 +306,10 @@ async def test_old_statuses_are_removed(
 ) -> None:
     monkeypatch.setattr(upload_statuses, "MAX_KEPT", 2)
     monkeypatch.setattr(upload_statuses, "_CLEAN_EVERY_S", 0.0)
-    locations = [await put_later(operator, f"a{number}") for number in range(5)]
-    await final_status(operator, await put_later(operator, "last"))
+    locations = []
+    for number in range(6):
+        locations.append(await put_later(operator, f"a{number}"))
+        await final_status(operator, locations[-1])
     http, headers = operator.service.http, operator.headers
     found = [(await http.get(it, headers=headers)).status_code for it in locations]
     assert found.count(404) >= 3
