@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.service import Service, running
-from tests.support.tokens import bearer
+from tests.support.tokens import bearer, file_token
 
 ADMIN = "an-admin-token-of-16"
 LIST, CONTENT, RIGHTS = (f"/internal/documents{it}" for it in ("", "/content", "/rights"))
@@ -68,3 +69,18 @@ def outcome(response: httpx.Response) -> tuple[int, str | None]:
     """Return the status and the error code, if there is an error."""
     error = response.json().get("error")
     return response.status_code, error and error["code"]
+
+
+async def tenant_operators(service: Service) -> tuple[Operator, Operator, Operator]:
+    """Return operators of acme, of another tenant, and of acme without the right to documents."""
+    mine, others, no_right = (
+        Operator(service, file_token(tenant=tenant, may=[right]))
+        for tenant, right in (
+            ("acme", OperatorRight.DOCUMENTS),
+            ("globex", OperatorRight.DOCUMENTS),
+            ("acme", OperatorRight.AUDIT),
+        )
+    )
+    assert service.gateway.tokens is not None
+    await service.gateway.tokens.load()
+    return mine, others, no_right

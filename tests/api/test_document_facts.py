@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.identity import OperatorRight
-from tests.api.document_operator import CONTENT, DOC, LIST, Operator, operated, outcome
+from tests.api.document_operator import (
+    CONTENT,
+    DOC,
+    LIST,
+    Operator,
+    operated,
+    outcome,
+    tenant_operators,
+)
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases
 from tests.support.service import running
-from tests.support.tokens import file_token, token_settings
+from tests.support.tokens import token_settings
 
 FACTS = "/internal/documents/facts"
 OWN = {
@@ -105,16 +112,7 @@ async def test_facts_are_not_changed_without_a_version(operator: Operator) -> No
 
 async def test_operators_of_another_tenant_or_without_the_right_see_and_set_no_facts() -> None:
     async with running(**token_settings()) as service:
-        mine, others, no_right = (
-            Operator(service, file_token(tenant=tenant, may=[right]))
-            for tenant, right in (
-                ("acme", OperatorRight.DOCUMENTS),
-                ("globex", OperatorRight.DOCUMENTS),
-                ("acme", OperatorRight.AUDIT),
-            )
-        )
-        assert service.gateway.tokens is not None
-        await service.gateway.tokens.load()
+        mine, others, no_right = await tenant_operators(service)
         await mine.put_note(query={**DOC, "tag": "old"})
         etag = (await mine.send("GET", FACTS)).headers["ETag"]
         for operator in (others, no_right):

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.http.api import shared_upload_statuses, upload_queue, upload_statuses
 from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
 from mcp_tools_proxy.http.api.upload_queue import UploadQueue
@@ -24,12 +23,13 @@ from tests.api.document_operator import (
     Operator,
     operated,
     outcome,
+    tenant_operators,
 )
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.service import eventually, running
-from tests.support.tokens import file_token, token_settings
+from tests.support.tokens import token_settings
 
 LATER = {"Prefer": "wait=1, respond-async"}
 SLOW = "slow"
@@ -317,16 +317,7 @@ async def test_old_statuses_are_removed(
 
 async def test_an_operator_of_one_tenant_sees_only_its_uploads(tmp_path: Path) -> None:
     async with running(**token_settings(), cache_dir=tmp_path / "cache") as service:
-        mine, others, no_right = (
-            Operator(service, file_token(tenant=tenant, may=[right]))
-            for tenant, right in (
-                ("acme", OperatorRight.DOCUMENTS),
-                ("globex", OperatorRight.DOCUMENTS),
-                ("acme", OperatorRight.AUDIT),
-            )
-        )
-        assert service.gateway.tokens is not None
-        await service.gateway.tokens.load()
+        mine, others, no_right = await tenant_operators(service)
         location = await put_later(mine)
         assert (await final_status(mine, location))["state"] == "succeeded"
         for method in ("GET", "DELETE"):

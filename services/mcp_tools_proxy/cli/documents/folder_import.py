@@ -391,8 +391,8 @@ class FolderImport:
             return
         if plan.foreign:
             self._kept.append(
-                f"kept {counted(len(plan.foreign), 'document')} imported from another folder or "
-                f"machine; if it is the same folder, add --source {quote(self._options.source)}"
+                f"kept {counted(len(plan.foreign), 'document')} imported from another folder; "
+                f"if it is the same folder, add --source {quote(self._options.source)}"
             )
         gone = list(plan.gone)
         for folder, heads in plan.emptied.items():

@@ -72,7 +72,7 @@ NO_FORMATS = (
 )
 
 
-def hidden_text(letters: int) -> tuple[ImportWarning, ...]:
+def _hidden_text(letters: int) -> tuple[ImportWarning, ...]:
     """Return the warning about text that readers cannot see, if there is any."""
     if not letters:
         return ()
@@ -237,13 +237,14 @@ def build_document(
     headings: Sequence[Heading],
     text_format: Literal["plain", "markdown"],
     warnings: Sequence[ImportWarning] = (),
+    hidden_chars: int = 0,
 ) -> Document:
-    """Build a document.
+    """Build a document; ``hidden_chars`` is the number of hidden letters that were left out.
 
     A file without headings gets one section named after the document, so that ``read_doc_section``
     always works.
 
-    Planted characters are left out, and counted as hidden text. Raises ImportFailed if there are
+    Planted characters are left out, and counted as hidden, too. Raises ImportFailed if there are
     too many headings.
     """
     check_headings(len(headings))
@@ -266,18 +267,8 @@ def build_document(
         language=options.language or facts.language,
         date=facts.date,
         text_format=text_format,
-        warnings=_with_planted(warnings, sum(page.letters for page in read)),
+        warnings=(*warnings, *_hidden_text(hidden_chars + sum(page.letters for page in read))),
     )
-
-
-def _with_planted(warnings: Sequence[ImportWarning], letters: int) -> tuple[ImportWarning, ...]:
-    """Return warnings in which the one about hidden text also counts the planted letters."""
-    if not letters:
-        return tuple(warnings)
-    others = [it for it in warnings if it.code != WarningCode.HIDDEN_TEXT]
-    stated = [it.message for it in warnings if it.code == WarningCode.HIDDEN_TEXT]
-    # hidden_text starts with the number
-    return (*others, *hidden_text(letters + sum(int(it.partition(" ")[0]) for it in stated)))
 
 
 def check_headings(count: int) -> None:

@@ -12,7 +12,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     WarningCode,
     build_document,
-    hidden_text,
     one_line,
     warning,
 )
@@ -116,6 +115,7 @@ class _WordFile:
             headings=headings,
             text_format="markdown",
             warnings=list(self._warnings()),
+            hidden_chars=self.state.hidden_chars,
         )
 
     def add_to_title(self, text: str) -> None:
@@ -195,8 +195,6 @@ class _WordFile:
         )
 
     def _warnings(self) -> Iterator[ImportWarning]:
-        if chars := self.state.hidden_chars:
-            yield from hidden_text(chars)
         if lost := self.state.equations.unknown + self.state.lost_pictures:
             noun = "equation" if lost == 1 else "equations"
             yield warning(

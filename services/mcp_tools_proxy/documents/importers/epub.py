@@ -12,7 +12,6 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
-    hidden_text,
     iso_date,
     language_tag,
     one_line,
@@ -81,7 +80,7 @@ def import_epub(data: bytes, options: ImportOptions) -> Document:
         "\n\n".join(filter(None, texts)),
         options,
         facts=book.facts,
-        warnings=hidden_text(hidden_chars),
+        hidden_chars=hidden_chars,
     )
 
 

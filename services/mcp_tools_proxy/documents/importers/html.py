@@ -12,7 +12,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     clean,
-    hidden_text,
     iso_date,
     language_tag,
     one_line,
@@ -81,7 +80,8 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
         converted.markdown,
         options,
         facts=converted.facts,
-        warnings=(*decoded.warnings, *hidden_text(converted.hidden_chars)),
+        warnings=decoded.warnings,
+        hidden_chars=converted.hidden_chars,
     )
 
 

@@ -1,9 +1,9 @@
 """Finds text of web pages that readers cannot see, by styles of elements and the style sheet.
 
-Read are display, visibility, content-visibility, opacity, filter: opacity(), font-size, zoom,
+Handles display, visibility, content-visibility, opacity, filter: opacity(), font-size, zoom,
 scale, moves, positions off the page, clip, clip-path, mask, boxes without area, and text in the
-colour behind it; style sheets with nesting, media, var() and specificity. What needs a layout is
-not decided, and stays: text behind or outside of other boxes, in pictures, masks and other filters.
+colour behind it; style sheets with nesting, media, var() and specificity. Text that is hidden only
+by the layout stays: behind or outside of other boxes, in pictures, masks and other filters.
 External style sheets are not fetched, so their rules hide nothing.
 """
 

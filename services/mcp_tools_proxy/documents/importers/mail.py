@@ -18,7 +18,6 @@ from mcp_tools_proxy.documents.importers.base import (
     build_document,
     clean,
     hidden_letters,
-    hidden_text,
     one_line,
     paginate,
 )
@@ -175,7 +174,7 @@ def mail_document(content: MailContent, options: ImportOptions) -> Document:
             f"{head}\n\n{converted.markdown}",
             options,
             facts=facts,
-            warnings=hidden_text(converted.hidden_chars),
+            hidden_chars=converted.hidden_chars,
         )
     text = clean("\n\n".join([head, *(plain.strip("\n") for plain, _ in bodies)]))
     pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])

@@ -17,7 +17,6 @@ from mcp_tools_proxy.documents.importers.base import (
     build_document,
     check_headings,
     clean,
-    hidden_text,
     one_line,
     paginate,
 )
@@ -76,8 +75,9 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
         _without_link_targets(source)
     if "^" in text or "~" in text:
         source.edit(_scripts(source.prose))
-    warnings = (*decoded.warnings, *hidden_text(hidden))
-    return build_from_markdown(source.text, options, facts=facts, warnings=warnings)
+    return build_from_markdown(
+        source.text, options, facts=facts, warnings=decoded.warnings, hidden_chars=hidden
+    )
 
 
 def build_from_markdown(
@@ -86,10 +86,12 @@ def build_from_markdown(
     *,
     facts: FileFacts = NO_FACTS,
     warnings: Sequence[ImportWarning] = (),
+    hidden_chars: int = 0,
 ) -> Document:
     """Build a document from Markdown text; without a title, the first heading is used.
 
-    Raises ImportFailed if there is no text.
+    ``hidden_chars`` is the number of hidden letters that were left out. Raises ImportFailed if
+    there is no text.
     """
     if not text.strip():
         raise ImportFailed("is empty")
@@ -105,6 +107,7 @@ def build_from_markdown(
         headings=headings,
         text_format="markdown",
         warnings=warnings,
+        hidden_chars=hidden_chars,
     )
 
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 MASK = "\0"
-"""Stands for each character of code; cleaned text has none."""
+"""Placeholder of each character of code; cleaned text has none."""
 
 Edit = tuple[int, int, str]
 """The start and end of a part, and its replacement."""

@@ -10,7 +10,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     hidden_letters,
-    hidden_text,
     language_tag,
     one_line,
 )
@@ -368,7 +367,7 @@ def import_odt(data: bytes, options: ImportOptions) -> Document:
         converted.markdown,
         options,
         facts=FileFacts(title=text.title or facts.title, language=facts.language),
-        warnings=hidden_text(converted.hidden_chars),
+        hidden_chars=converted.hidden_chars,
     )
 
 

@@ -16,7 +16,6 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     WarningCode,
     build_document,
-    hidden_text,
     no_progress,
     one_line,
     spell_pages,
@@ -92,6 +91,7 @@ def import_pdf(
         headings=headings,
         text_format="plain",
         warnings=tuple(_warnings(found, with_ocr=reader is not None)),
+        hidden_chars=sum(page.hidden_chars for page in found),
     )
     ocr = tuple(page.confidence for page in found)
     return replace(document, ocr=ocr) if any(it is not None for it in ocr) else document
@@ -148,7 +148,6 @@ def _warnings(pages: Sequence[_Page], *, with_ocr: bool) -> Iterator[ImportWarni
             WarningCode.UNREADABLE_TEXT,
             f"{listed} text without a character map, which was left out",
         )
-    yield from hidden_text(sum(page.hidden_chars for page in pages))
 
 
 def _list_pages(numbers: Sequence[int], total: int) -> str:

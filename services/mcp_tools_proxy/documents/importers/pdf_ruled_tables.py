@@ -15,8 +15,12 @@ from mcp_tools_proxy.documents.importers.pdf_words import PageWord
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-_WIDE = 9.0
-_LEAST_ROWS, _LEAST_FULL = 3, 0.6
+WIDE = 9.0
+"""Points between words that may be in different cells."""
+
+LEAST_ROWS, LEAST_FULL = 3, 0.6
+"""Least number of rows of a table, and least share of those with all or most of their cells."""
+
 FAR = 100_000.0
 """A place outside of any page, in points."""
 
@@ -56,7 +60,7 @@ def _banded_grid(bands: Bands, lines: Sequence[Sequence[PageWord]]) -> RuledGrid
                 rows[cell[0]].append(word)
     filled = [gaps_of(_apart(row)) for row in rows if row]
     several = [gaps for gaps in filled if len(gaps) > 2]
-    if len(several) < max(_LEAST_ROWS, _LEAST_FULL * len(filled)):
+    if len(several) < max(LEAST_ROWS, LEAST_FULL * len(filled)):
         return None
     common = several[0]
     for gaps in several[1:]:
@@ -146,7 +150,7 @@ def _separate(row: list[int], cells: Sequence[Sequence[PageWord]]) -> None:
     for region in {it for it in row if row.count(it) > 1}:
         columns = [column for column, it in enumerate(row) if it == region]
         words = sorted((word for it in columns for word in cells[it]), key=lambda it: it.left)
-        if any(second.left - first.right > 2 * _WIDE for first, second in pairwise(words)):
+        if any(second.left - first.right > 2 * WIDE for first, second in pairwise(words)):
             for column in columns[1:]:
                 row[column] = -1 - row[0] - column
 

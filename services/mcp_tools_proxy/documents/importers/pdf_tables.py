@@ -12,9 +12,12 @@ from pypdfium2 import PdfPage
 
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     FAR,
+    LEAST_FULL,
     LEAST_GAP,
+    LEAST_ROWS,
     MOST_HEADER_ROWS,
     NUMERIC,
+    WIDE,
     PageTable,
     cell_text,
     common_gaps,
@@ -24,10 +27,6 @@ from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-
-_WIDE = 9.0
-"""Points between words that may be in different cells; pages with fewer than two such lines have no
-table."""
 
 _MOST_WORDS = 20_000
 """Words of a page that is searched for tables."""
@@ -39,9 +38,8 @@ _GAP = 0.9
 _MOST_PITCH = 2.6
 """Greatest distance of rows, as a share of the least one."""
 
-_LEAST_ROWS, _LEAST_ROWS_OF_TWO = 3, 4
+_LEAST_ROWS_OF_TWO = 4
 _MOST_WORDS_OF_CELL = 6.0
-_LEAST_FULL = 0.6
 _LEAST_NUMERIC = 0.7
 
 _LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
@@ -84,12 +82,12 @@ def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
             before = None
             continue
         left, right, y = characters.edges(span)
-        is_cell = before is not None and abs(y - before[1]) < 2 and left - before[0] > _WIDE
-        if is_cell or characters.has_wide_gap(span, _WIDE):
+        is_cell = before is not None and abs(y - before[1]) < 2 and left - before[0] > WIDE
+        if is_cell or characters.has_wide_gap(span, WIDE):
             distance = abs(last_wide - y)
             if distance > 2:
                 rows = rows + 1 if distance <= _NEAR else 1
-            if rows == (2 if has_lines else _LEAST_ROWS):
+            if rows == (2 if has_lines else LEAST_ROWS):
                 return True
             last_wide = y
         before = right, y
@@ -120,7 +118,7 @@ def _aligned_tables(
     start = first = 0
     while start < len(rows):
         end = _end_of_block(rows, start)
-        if end - start >= _LEAST_ROWS:
+        if end - start >= LEAST_ROWS:
             # a heading above several columns hides their gaps: the next row may have more
             later = [(at, _end_of_block(rows, at)) for at in range(start + 1, min(start + 4, end))]
             best = max([(start, end), *later], key=lambda it: _columns_of(rows[slice(*it)]))
@@ -134,7 +132,7 @@ def _aligned_tables(
 
 
 def _columns_of(rows: Sequence[_AlignedRow]) -> int:
-    return len(_column_bounds(rows)) if len(rows) >= _LEAST_ROWS else 0
+    return len(_column_bounds(rows)) if len(rows) >= LEAST_ROWS else 0
 
 
 def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_AlignedRow]:
@@ -221,7 +219,7 @@ def _aligned_table(
     block = [*head, *rows[start:end]]
     while True:
         table = _table_of(block, bounds, order)
-        if table is not None or len(block) <= _LEAST_ROWS + 1 or not _spans(block[0], bounds):
+        if table is not None or len(block) <= LEAST_ROWS + 1 or not _spans(block[0], bounds):
             return table
         block = block[1:]
 
@@ -331,7 +329,7 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
         return len(rows) >= _LEAST_ROWS_OF_TWO and numeric[1] and all(row[0] for row in rows[1:])
     full = sum(sum(map(bool, row)) >= 3 for row in rows)
     is_short = sum(len(cell.split()) for cell in cells) <= 3 * len(cells)
-    return full >= max(2, _LEAST_FULL * len(rows) - 1) and (any(numeric[1:]) or is_short)
+    return full >= max(2, LEAST_FULL * len(rows) - 1) and (any(numeric[1:]) or is_short)
 
 
 def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
@@ -345,7 +343,7 @@ def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
         or sum(sum(map(bool, row)) == 1 for row in rows) > _MOST_SPANNING_SHARE * total
         or sum(_LABEL.fullmatch(row[0]) is not None for row in rows) > _MOST_LABELS * total
         or 2 * sum(any(_LETTERS.search(cell) for cell in row) for row in rows) < total
-        or (columns > _MANY_COLUMNS and len(cells) < _LEAST_FULL * columns * total)
+        or (columns > _MANY_COLUMNS and len(cells) < LEAST_FULL * columns * total)
         or _is_contents(rows)
     )
 

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportOptions,
-    hidden_text,
     one_line,
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
@@ -512,5 +511,5 @@ def import_rtf(data: bytes, options: ImportOptions) -> Document:
         converted.markdown,
         options,
         facts=FileFacts(title=own_title(one_line(reader.title))),
-        warnings=hidden_text(converted.hidden_chars),
+        hidden_chars=converted.hidden_chars,
     )

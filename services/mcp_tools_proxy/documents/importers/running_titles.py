@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 PAGE_NUMBER = "\x01"
-"""Stands for a page number in headers and footers."""
+"""Placeholder of a page number in headers and footers."""
 
 PAGE_FIELDS = frozenset({"PAGE", "NUMPAGES", "SECTIONPAGES"})
 """The names of the fields with page numbers in Word."""

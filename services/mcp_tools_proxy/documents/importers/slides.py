@@ -9,7 +9,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     build_document,
-    hidden_text,
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.slide_shapes import (
@@ -63,7 +62,7 @@ def import_slides(data: bytes, options: ImportOptions) -> Document:
         pages=tuple(pages),
         headings=headings,
         text_format="markdown",
-        warnings=hidden_text(hidden_chars),
+        hidden_chars=hidden_chars,
     )
 
 

@@ -18,7 +18,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     build_document,
     clean,
-    hidden_text,
     one_line,
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
@@ -120,7 +119,7 @@ def document_of_sheets(
         pages=tuple(pages),
         headings=headings,
         text_format="markdown",
-        warnings=hidden_text(hidden_chars),
+        hidden_chars=hidden_chars,
     )
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SuperscriptKind(Enum):
-    """What a superscript is by the text around it; markup and PDF differ in the UNKNOWN ones."""
+    """The meaning of a superscript by the text around it; markup and PDF differ in UNKNOWN ones."""
 
     PLAIN = 0
     EXPONENT = 1
@@ -77,7 +77,7 @@ _FUNCTION = re.compile(r"(?:sin|cos|tan)h?|cot|sech?|csc|log|ln|exp|det|tg|ctg")
 
 
 def superscript_kind(text: str, before: str, after: str) -> SuperscriptKind:
-    """Return what a superscript is; ``before`` is "" if it follows no text directly."""
+    """Return the meaning of a superscript; ``before`` is "" if it follows no text directly."""
     is_note = _NOTE.fullmatch(text) is not None
     if not before:
         if text.isdigit() and (_LARGE_ISOTOPE if len(text) > 1 else _ISOTOPE).match(after):

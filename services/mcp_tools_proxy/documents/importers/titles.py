@@ -65,7 +65,7 @@ _DEFAULTS = re.compile(
         |index|start[ ]?page|landing[ ]page
         |loading\W*|please[ ]wait\W*|just[ ]a[ ]moment\W*|redirecting\W*|full[ ]page[ ]fax[ ]print
         |fax(?:[ ]cover(?:[ ]sheet|[ ]page)?)?
-    # what programs are called, and the numbers and keys that they write
+    # names of programs, and the numbers and keys that they write
     | (?:pdf|xe|lua)?(?:la)?tex(?:[ ]?2(?:e|ε))?(?:[ ](?:document|output[ ].*))?
     | (?:react|next\.?js|vite|vue|angular|svelte|create[ ]next)[ ](?:app|\+[ ].*)
     | (?:crystal|jasper)[ ]?reports?(?:[ ]-[ ].*)? | reportlab.* | wkhtmltopdf | overleaf[ ]example
