@@ -158,7 +158,7 @@ class UploadQueue:
         try:
             await self._statuses.keep(status)
             if self._shared is not None:
-                await self._shared.add(status)
+                await self._shared.add(self._shown(upload))
         except BaseException:
             self._forget(upload)
             raise
@@ -218,7 +218,8 @@ class UploadQueue:
     def _shown(self, upload: RunningUpload) -> UploadStatus:
         status = upload.status.model_copy()
         if status.state == "queued":
-            status.position = max(1, [*self._of_tenant(status.tenant_id)].index(upload))
+            waiting = [it for it in self._of_tenant(status.tenant_id) if it.status.state == "queued"]
+            status.position = waiting.index(upload) + 1
         return status
 
     def _of_tenant(self, tenant_id: str) -> list[RunningUpload]:
