@@ -279,7 +279,8 @@ async def test_each_replica_knows_the_status(
 
 
 async def _shows(operator: Operator, location: str, **expected: object) -> bool:
-    return expected.items() <= (await status_of(operator, location)).items()
+    status: dict[str, object] = await status_of(operator, location)
+    return expected.items() <= status.items()
 
 
 async def test_an_upload_of_a_replica_that_has_ended_is_lost(

@@ -218,8 +218,8 @@ class UploadQueue:
     def _shown(self, upload: RunningUpload) -> UploadStatus:
         status = upload.status.model_copy()
         if status.state == "queued":
-            waiting = [it for it in self._of_tenant(status.tenant_id) if it.status.state == "queued"]
-            status.position = waiting.index(upload) + 1
+            own = self._of_tenant(status.tenant_id)
+            status.position = [it for it in own if it.status.state == "queued"].index(upload) + 1
         return status
 
     def _of_tenant(self, tenant_id: str) -> list[RunningUpload]:
