@@ -94,3 +94,46 @@ class CredentialsInsufficient(ProxyError):
 
     code = "CREDENTIALS_INSUFFICIENT"
     nothing_ran = True
+
+
+class RunRefused(ProxyError):
+    """A run, or a policy over runs, refused the call; ``details.policy_ids`` names the policies."""
+
+    nothing_ran = True
+
+
+class PolicyDenied(RunRefused):
+    """A policy forbids the call; the message is the policy's own, if it has one."""
+
+    code = "POLICY_DENIED"
+
+
+class PolicyUnavailable(RunRefused):
+    """A policy that applies to the call cannot be evaluated yet."""
+
+    code = "POLICY_UNAVAILABLE"
+    retryable = True
+
+
+class RunRequired(RunRefused):
+    """A policy reads the facts of a run, and the request names none."""
+
+    code = "RUN_REQUIRED"
+
+
+class RunExpired(RunRefused):
+    """The run has ended; its id cannot be used again."""
+
+    code = "RUN_EXPIRED"
+
+
+class LoopStopped(RunRefused):
+    """The same call failed several times in this run, or the run reached a limit."""
+
+    code = "LOOP_STOPPED"
+
+
+class ApprovalPending(RunRefused):
+    """The call waits for the approval of a second person; ``details.approval_id`` names it."""
+
+    code = "APPROVAL_PENDING"

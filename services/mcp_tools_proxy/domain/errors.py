@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.call_errors import AccessDenied as AccessDenied
+from mcp_tools_proxy.domain.call_errors import ApprovalPending as ApprovalPending
 from mcp_tools_proxy.domain.call_errors import ChunkNotFound as ChunkNotFound
 from mcp_tools_proxy.domain.call_errors import CredentialsInsufficient as CredentialsInsufficient
 from mcp_tools_proxy.domain.call_errors import CredentialsMissing as CredentialsMissing
@@ -37,8 +38,14 @@ from mcp_tools_proxy.domain.call_errors import DocumentRefused as DocumentRefuse
 from mcp_tools_proxy.domain.call_errors import GuardRefused as GuardRefused
 from mcp_tools_proxy.domain.call_errors import IdentityRequired as IdentityRequired
 from mcp_tools_proxy.domain.call_errors import LoginRequired as LoginRequired
+from mcp_tools_proxy.domain.call_errors import LoopStopped as LoopStopped
 from mcp_tools_proxy.domain.call_errors import PageImageUnavailable as PageImageUnavailable
 from mcp_tools_proxy.domain.call_errors import PagesNotFound as PagesNotFound
+from mcp_tools_proxy.domain.call_errors import PolicyDenied as PolicyDenied
+from mcp_tools_proxy.domain.call_errors import PolicyUnavailable as PolicyUnavailable
+from mcp_tools_proxy.domain.call_errors import RunExpired as RunExpired
+from mcp_tools_proxy.domain.call_errors import RunRefused as RunRefused
+from mcp_tools_proxy.domain.call_errors import RunRequired as RunRequired
 from mcp_tools_proxy.domain.call_errors import SectionNotFound as SectionNotFound
 from mcp_tools_proxy.domain.call_errors import VersionNotKept as VersionNotKept
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE

@@ -1,0 +1,61 @@
+"""A run: the calls of an LLM runtime for one task of a user, and labels of what calls do."""
+
+from enum import StrEnum
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+RUN_META_KEY = "io.github.mcp-tools-proxy/run"
+
+
+class Label(StrEnum):
+    """What a call does, in ``labels.json`` and in policies (``label:sends``)."""
+
+    READS_PRIVATE = "reads_private"
+    """Reads data that strangers should not receive."""
+    READS_UNTRUSTED = "reads_untrusted"
+    """Reads text that strangers can write."""
+    WRITES = "writes"
+    SENDS = "sends"
+    """Sends data to others."""
+    DESTRUCTIVE = "destructive"
+
+
+ALL_LABELS = frozenset(Label)
+"""The labels of a tool without an entry in ``labels.json``."""
+
+READING_LABELS = frozenset((Label.READS_PRIVATE, Label.READS_UNTRUSTED))
+
+CHANGING_LABELS = ALL_LABELS - READING_LABELS
+"""Labels that a read-only run does not allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """The run of a request: its id, and what the runtime declares.
+
+    ``task`` is the user's words. ``tools`` are declared names, None for no declaration. Later
+    requests can only narrow ``tools`` and ``read_only``.
+    """
+
+    run_id: str
+    task: str | None = None
+    tools: frozenset[str] | None = None
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLabels:
+    """The labels of a tool, its target arguments, and the identifiers in its results.
+
+    ``targets`` names the arguments that say where data goes, None for all. ``identifiers`` and
+    ``claimed`` are paths in structured results; strangers can write the values of the second.
+    """
+
+    labels: frozenset[Label] = ALL_LABELS
+    targets: frozenset[str] | None = None
+    identifiers: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+
+
+UNLABELLED = ToolLabels()
+"""The labels of a downstream tool without an entry."""

@@ -1,0 +1,1 @@
+"""Policies in Cedar over a call and its run."""
