@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import CallerJwt
+from mcp_tools_proxy.domain.run import RunRequest
 
 NO_TENANT = ""
 """``tenant_id`` of a caller without a tenant: it owns no documents, and requests cannot name it."""
@@ -108,6 +109,8 @@ class Call:
     setting."""
     idempotency_key: str | None = None
     """Calls of one caller with the same key are executed once and have the same outcome."""
+    run: RunRequest | None = None
+    """The run that the call belongs to."""
     waited_s: float = 0.0
     """Seconds spent waiting for a server's first connection; they count towards the timeout."""
     refusal: ProxyError | None = None

@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-RUN_META_KEY = "io.github.mcp-tools-proxy/run"
-
 
 class Label(StrEnum):
     """What a call does, in ``labels.json`` and in policies (``label:sends``)."""

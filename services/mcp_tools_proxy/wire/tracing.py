@@ -73,6 +73,9 @@ DOCUMENTS_KEY = f"{OUR_PREFIX}documents"
 SOURCES_KEY = f"{OUR_PREFIX}sources"
 """``_meta`` key that enables sources in document tools' answers. Never forwarded."""
 
+RUN_KEY = f"{OUR_PREFIX}run"
+"""``_meta`` key of the run that a request belongs to. Never forwarded."""
+
 REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 """``_meta`` key of a result that is an earlier call's."""
 

@@ -27,6 +27,7 @@ from mcp_tools_proxy.http.api.call_routes import (
     carry_out,
     idempotency_key_of,
     key_in_batch,
+    run_of,
 )
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest, resolve_user, validate
 from mcp_tools_proxy.http.api.models import BatchRequest, IdempotencyKey, RequestContext, TraceId
@@ -522,6 +523,7 @@ def _call_builder(parsed: ParsedRequest[RequestContext], caller: Caller) -> part
         Call,
         caller=caller,
         sources=parsed.body.sources,
+        run=run_of(parsed),
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
         route=route_of(parsed.request.scope),

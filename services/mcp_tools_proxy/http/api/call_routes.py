@@ -12,6 +12,7 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.documents.tools.local_tools import EXAMPLES
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest, resolve_user
 from mcp_tools_proxy.http.api.models import (
@@ -21,9 +22,10 @@ from mcp_tools_proxy.http.api.models import (
     ResourceRequest,
 )
 from mcp_tools_proxy.http.api.openapi import (
+    CALL_HEADERS,
     CALL_RESPONSES,
-    CALLER_HEADERS,
     IDEMPOTENCY_HEADER,
+    RUN_HEADER,
     TOOL_HEADERS,
     Examples,
     Tag,
@@ -33,7 +35,11 @@ from mcp_tools_proxy.http.body import cancel_on_disconnect
 from mcp_tools_proxy.http.request_headers import trace_context_from
 from mcp_tools_proxy.http.request_refusals import route_of
 from mcp_tools_proxy.http.responses import outcome_response
-from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
+from mcp_tools_proxy.wire.identifiers import (
+    IDEMPOTENCY_KEY_RULE,
+    is_idempotency_key,
+    is_identifier,
+)
 
 EXAMPLE_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 
@@ -55,25 +61,51 @@ RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": EXAMPLE_
 
 T = TypeVar("T")
 
-_RAW_NAME = IDEMPOTENCY_HEADER.lower().encode()
-
 
 def idempotency_key_of(parsed: ParsedRequest[RequestContext], of_body: str | None) -> str | None:
     """Return the idempotency key of a request, from the header or ``of_body``.
 
     Raises InvalidRequest for a header that is malformed, repeated, or different from the body's.
     """
-    values = [value for name, value in parsed.request.headers.raw if name == _RAW_NAME]
-    if not values:
+    key = _header_of(parsed, IDEMPOTENCY_HEADER)
+    if key is None:
         return of_body
-    if len(values) > 1:
-        raise _invalid("is given twice; keep one")
-    key = values[0].strip(b" \t").decode(errors="surrogateescape")
     if not is_idempotency_key(key):
-        raise _invalid(IDEMPOTENCY_KEY_RULE)
+        raise _invalid(IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_RULE)
     if of_body not in (None, key):
-        raise _invalid("differs from the body's idempotency_key; send only one of them")
+        raise _invalid(
+            IDEMPOTENCY_HEADER, "differs from the body's idempotency_key; send only one of them"
+        )
     return key
+
+
+def run_of(parsed: ParsedRequest[RequestContext]) -> RunRequest | None:
+    """Return the run of a request, from its body or ``X-Run-Id``.
+
+    Raises InvalidRequest for a header that is malformed, repeated, or different from the body's.
+    """
+    of_body, run_id = parsed.body.run, _header_of(parsed, RUN_HEADER)
+    if of_body is None:
+        if run_id is None:
+            return None
+        if not is_identifier(run_id):
+            raise _invalid(RUN_HEADER, "should be 1-256 characters without control characters")
+        return RunRequest(run_id=run_id)
+    if run_id not in (None, of_body.id):
+        raise _invalid(RUN_HEADER, "differs from the body's run.id; send only one of them")
+    return of_body.request()
+
+
+_RAW_NAMES = {it: it.lower().encode() for it in (IDEMPOTENCY_HEADER, RUN_HEADER)}
+
+
+def _header_of(parsed: ParsedRequest[RequestContext], header: str) -> str | None:
+    """Return the text of a header, which is UTF-8. Raises InvalidRequest for a repeated one."""
+    raw_name = _RAW_NAMES[header]
+    values = [value for name, value in parsed.request.headers.raw if name == raw_name]
+    if len(values) > 1:
+        raise _invalid(header, "is given twice; keep one")
+    return values[0].strip(b" \t").decode(errors="surrogateescape") if values else None
 
 
 def key_in_batch(of_batch: str | None, place: int) -> str | None:
@@ -97,8 +129,8 @@ async def carry_out(
     return await cancel_on_disconnect(parsed.request.receive, work)
 
 
-def _invalid(problem: str) -> InvalidRequest:
-    return InvalidRequest(f"{IDEMPOTENCY_HEADER}: {problem}", details={"field": IDEMPOTENCY_HEADER})
+def _invalid(header: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{header}: {problem}", details={"field": header})
 
 
 class _Uses(Feature):
@@ -147,7 +179,7 @@ class ItemRoutes(_Uses):
         "POST",
         "/internal/mcp/prompts/get",
         responses=CALL_RESPONSES,
-        headers=CALLER_HEADERS,
+        headers=CALL_HEADERS,
         examples=PROMPT_EXAMPLES,
         is_fast=True,
     )
@@ -165,7 +197,7 @@ class ItemRoutes(_Uses):
         "POST",
         "/internal/mcp/resources/read",
         responses=CALL_RESPONSES,
-        headers=CALLER_HEADERS,
+        headers=CALL_HEADERS,
         examples=RESOURCE_EXAMPLES,
         is_fast=True,
     )
@@ -198,5 +230,6 @@ def call_of(
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
         idempotency_key=idempotency_key,
+        run=run_of(parsed),
         route=route_of(parsed.request.scope),
     )

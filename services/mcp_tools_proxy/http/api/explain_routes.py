@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.explainer import Explainer, Explanation
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
-from mcp_tools_proxy.http.api.call_routes import EXECUTE_EXAMPLES
+from mcp_tools_proxy.http.api.call_routes import EXECUTE_EXAMPLES, run_of
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest, asserted_by_body, require_user
 from mcp_tools_proxy.http.api.models import ExecuteRequest
 from mcp_tools_proxy.http.api.openapi import (
@@ -133,6 +133,7 @@ class ExplainRoutes(Feature):
             caller=self._callers.resolve_trusted(asserted),
             trace_id=parsed.trace_id,
             idempotency_key=body.idempotency_key,
+            run=run_of(parsed),
         )
         return _answer(await self._explainer.explain(call), parsed.trace_id)
 

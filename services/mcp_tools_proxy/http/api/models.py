@@ -15,6 +15,7 @@ from mcp_tools_proxy.wire.identifiers import (
     is_idempotency_key,
 )
 from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
+from mcp_tools_proxy.wire.run_fields import RunFields
 from mcp_tools_proxy.wire.tracing import is_text_or_number
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
@@ -100,6 +101,7 @@ class RequestContext(BaseModel):
     user: RequestUser | None = None
     agent: Agent | None = None
     documents: Documents | None = None
+    run: RunFields | None = None
     sources: Annotated[
         bool | None,
         Field(

@@ -196,6 +196,7 @@ def _answer_header(components: Components, header: str) -> JsonSchema:
 
 
 IDEMPOTENCY_HEADER = "Idempotency-Key"
+RUN_HEADER = "X-Run-Id"
 
 _IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
 
@@ -225,6 +226,7 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
         {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
         "The `idempotency_key`, if the body has none.",
     ),
+    RUN_HEADER: (_IDENTIFIER, "The id of the run, if the body has no `run`."),
     "If-Match": (
         {"type": "string"},
         "The expected `ETag` of the document or of its access rights, or `*` for any.",
@@ -245,7 +247,8 @@ TRACED = (TRACE_HEADER,)
 CALLER_HEADERS = (
     *(TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, DOCUMENTS_HEADER, TRACE_HEADER),
 )
-TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
+CALL_HEADERS = (*CALLER_HEADERS, RUN_HEADER)
+TOOL_HEADERS = (*CALL_HEADERS, IDEMPOTENCY_HEADER)
 CHANGE_HEADERS = (TRACE_HEADER, "If-Match")
 PUT_HEADERS = (TRACE_HEADER, "If-Match", "If-None-Match", "Prefer")
 LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind, narrow_documents
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
+from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.http.request_headers import trace_context_from, trace_id_of
 from mcp_tools_proxy.mcp.server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
@@ -25,10 +27,13 @@ from mcp_tools_proxy.wire.identifiers import (
 )
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
+from mcp_tools_proxy.wire.problem_texts import problem_of
+from mcp_tools_proxy.wire.run_fields import RunFields
 from mcp_tools_proxy.wire.tracing import (
     DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
     OUR_PREFIX,
+    RUN_KEY,
     SOURCES_KEY,
     TRACE_CONTEXT,
     valid_context,
@@ -164,6 +169,7 @@ class McpRequest:
             input_responses=self._input_responses() if self.modern else None,
             sources=_sources(meta),
             idempotency_key=_idempotency_key(meta) if kind is Kind.TOOL else None,
+            run=_run(meta),
             route=self.method,
             client_name=self.client_name,
         )
@@ -205,6 +211,20 @@ def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
     if key is None or (isinstance(key, str) and is_idempotency_key(key)):
         return key
     raise JsonRpcError(INVALID_PARAMS, f'_meta["{IDEMPOTENCY_KEY}"] {IDEMPOTENCY_KEY_RULE}')
+
+
+def _run(meta: Mapping[str, Any]) -> RunRequest | None:
+    """Return the run in ``_meta``. Raises JsonRpcError if it is invalid."""
+    written = meta.get(RUN_KEY)
+    if written is None:
+        return None
+    try:
+        return RunFields.model_validate(written).request()
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False, include_input=False)
+        place = "".join(f".{it}" for it in first["loc"])
+        problem = f'_meta["{RUN_KEY}"]{place}: {problem_of(first)}'
+        raise JsonRpcError(INVALID_PARAMS, problem) from None
 
 
 def _sources(meta: Mapping[str, Any]) -> bool | None:
