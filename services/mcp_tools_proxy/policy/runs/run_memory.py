@@ -6,7 +6,8 @@ first, when the memory is full: forgetting them can only lead to a refusal.
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from itertools import islice
 from struct import Struct
 
 from pydantic_core import from_json, to_json
@@ -14,20 +15,33 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.runs.values import (
+    GAP,
+    MAX_VALUE_CHARS,
     VALUE_BYTES,
     WORD_BYTES,
     at_path,
     has_words,
+    is_disguised,
     normal_text,
+    task_hashes,
     value_hash,
     word_hashes,
+    words_of,
 )
 
 MAX_BYTES = 65_536
-"""Maximum size of a run's memory; one hash takes eight bytes of it."""
+"""Maximum size of a run's memory."""
 
 MAX_VALUES = 2_000
-"""Maximum number of values that may vouch; later ones replace the oldest."""
+"""Maximum number of values that may vouch; later ones replace the oldest. They take ten bytes
+each."""
+
+MAX_TASK_CHARS = 16_384
+"""Maximum characters of one task text."""
+
+MAX_TASK_WORDS = 4_000
+"""Maximum words of all task texts of a run. Words count twice in a text with punctuation that can
+change their meaning."""
 
 MAX_FAILURES = 3
 """Identical failures of a run after which the same call is not made again."""
@@ -43,10 +57,21 @@ The fourth is the source of an identifier that was read: ``server:tool#path``.
 
 _KEY_BYTES = 16
 _FORMAT = 1
+_COUNTERS_BYTES = 512
+"""Space for the key, the numbers and the signs of the JSON array."""
+_COUNT_BYTES = 24
+"""Space for a name's count in JSON, of up to 19 digits."""
 
 
 class RunFull(Exception):
-    """The counters of a run would need more than ``MAX_BYTES``."""
+    """The run's memory has no space for a call, a declaration or a task.
+
+    The message is for the caller.
+    """
+
+
+def _full(what: str) -> RunFull:
+    return RunFull(f"this request did nothing: {what}; continue in another run, with a new id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,30 +97,39 @@ class _Records:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Records) and self.content == other.content
 
+    __hash__ = None  # type: ignore[assignment] # it can change
+
+    def copy(self) -> "_Records":
+        """Return an independent copy."""
+        return _Records(self._struct, self.content)
+
     def all(self, known: bytes) -> Iterator[int]:
         """Yield the numbers of a hash."""
-        for place in self._places(known[:VALUE_BYTES]):
+        for place in self._places(known):
             yield self._struct.unpack_from(self.content, place)[1]
 
     def get(self, known: bytes) -> int | None:
         """Return the number of a hash, or None."""
         return next(self.all(known), None)
 
-    def add(self, known: bytes, number: int) -> None:
-        """Add a pair, if it is not there."""
-        if number not in self.all(known):
-            self.content += self._struct.pack(known[:VALUE_BYTES], number)
+    def add_all(self, pairs: Iterable[tuple[bytes, int]]) -> None:
+        """Add the pairs that are not there, each once."""
+        content, new = self.content, dict.fromkeys(pairs)
+        self.content += b"".join(
+            self._struct.pack(*pair)
+            for pair in new
+            if content.find(pair[0]) < 0 or pair[1] not in self.all(pair[0])
+        )
 
     def set(self, known: bytes, number: int) -> None:
-        """Replace the number of a hash that is there."""
-        place = next(self._places(known[:VALUE_BYTES]))
+        """Replace the number of a hash, or add it."""
+        place = next(self._places(known), len(self.content))
         end = place + self._struct.size
-        pair = self._struct.pack(known[:VALUE_BYTES], number)
-        self.content = self.content[:place] + pair + self.content[end:]
+        self.content = self.content[:place] + self._struct.pack(known, number) + self.content[end:]
 
-    def drop_oldest(self, limit: int) -> None:
+    def keep_last(self, limit: int) -> None:
         """Keep the last ``limit`` pairs."""
-        self.content = self.content[-limit * self._struct.size :]
+        self.content = self.content[-limit * self._struct.size :] if limit > 0 else b""
 
     def _places(self, known: bytes) -> Iterator[int]:
         place = self.content.find(known)
@@ -106,12 +140,11 @@ class _Records:
 
 
 _CALL, _PAIR = Struct(f"<{VALUE_BYTES}sB"), Struct(f"<{VALUE_BYTES}sH")
-_GAP = bytes(WORD_BYTES)
 
 
 @dataclass(slots=True, kw_only=True)
 class RunMemory:
-    """What is kept of a run, about 3 kB for 20 calls and 100 identifiers.
+    """The facts of a run, about 3 kB for 20 calls and 100 identifiers.
 
     Methods change nothing if they raise.
     """
@@ -136,62 +169,150 @@ class RunMemory:
     """``server:tool#argument`` → sum of the positive integers in calls that were sent."""
     sources: list[str] = field(default_factory=lambda: [CLAIMED])
     """The origins of values, by number."""
+    name_bytes: int = 0
+    """Space for all names and their counts in JSON."""
     made: _Records = field(default_factory=lambda: _Records(_CALL))
     """Hash of a call, and its identical failures since it last succeeded."""
     values: _Records = field(default_factory=lambda: _Records(_PAIR))
     """Hash of a value, and the number of its origin."""
     tasks: bytes = b""
-    """Hashes of the words of the user's texts, which ``_GAP`` separates."""
+    """Hashes of the words of the user's texts, which ``GAP`` separates."""
+
+    def copy(self) -> "RunMemory":
+        """Return an independent copy."""
+        return replace(
+            self,
+            tools=None if self.tools is None else self.tools.copy(),
+            seen=self.seen.copy(),
+            called=self.called.copy(),
+            succeeded=self.succeeded.copy(),
+            totals=self.totals.copy(),
+            sources=self.sources.copy(),
+            made=self.made.copy(),
+            values=self.values.copy(),
+        )
+
+    @property
+    def size(self) -> int:
+        """Maximum number of bytes of ``encode``."""
+        return self._fixed_size + len(self.values.content)
+
+    @property
+    def _fixed_size(self) -> int:
+        """Space for everything that is never dropped."""
+        return _COUNTERS_BYTES + self.name_bytes + len(self.made.content) + len(self.tasks)
 
     def declare(self, request: RunRequest) -> None:
-        """Add the words of a task, and narrow ``tools`` and ``read_only``."""
-        words = word_hashes(self.key, normal_text(request.task or "") or "")
-        if words and not has_words(self.tasks, words):
-            self.tasks += words + _GAP
+        """Add the words of a task, and narrow ``tools`` and ``read_only``. Raises RunFull."""
+        tasks = self._with_task(request.task) if request.task else self.tasks
+        tools, names = self.tools, 0
         if request.tools is not None:
-            known = request.tools if self.tools is None else request.tools.intersection(self.tools)
-            self.tools = sorted(known)
+            known = request.tools if tools is None else request.tools.intersection(tools)
+            tools = sorted(filter(_is_utf8, known))
+            names = sum(map(_json_size, tools)) if self.tools is None else 0
+        self._check_space(
+            len(tasks) - len(self.tasks) + names,
+            "the task and tools of its run are too long to be kept",
+        )
+        self.tasks, self.tools = tasks, tools
+        self.name_bytes += names
         self.read_only = self.read_only or request.read_only
 
+    def _with_task(self, task: str) -> bytes:
+        if len(task) > MAX_TASK_CHARS:
+            raise _full(f"the task of its run has more than {MAX_TASK_CHARS:,} characters")
+        words = task_hashes(self.key, task)
+        if not words or has_words(self.tasks, words):
+            return self.tasks
+        tasks = GAP.join((self.tasks, words)) if self.tasks else words
+        if len(tasks) > MAX_TASK_WORDS * WORD_BYTES:
+            raise _full(f"the tasks of its run have more than {MAX_TASK_WORDS:,} words")
+        return tasks
+
     def reserve(self, call: RunCall) -> int:
-        """Count a call before it is sent, and return its number in the run, from 1."""
-        self.calls += 1
-        if self.made.get(call.digest) is None:
-            self.made.add(call.digest, 0)
-        else:
-            self.repeats += 1
-        self.undeclared = self.undeclared or (
-            self.tools is not None and call.tool not in self.tools
+        """Count a call before it is sent, and return its number in the run, from 1.
+
+        Raises RunFull.
+        """
+        known = self.made.get(call.digest[:VALUE_BYTES])
+        seen = (f"server:{call.server}", *(f"label:{it}" for it in sorted(call.labels)))
+        new = [it for it in seen if it not in self.seen]
+        totals = {
+            f"{call.tool}#{name}": min(MAX_INTEGER, max(0, amount))
+            for name, amount in call.amounts.items()
+        }
+        names = sum(map(_json_size, new))
+        names += sum(_json_size(it) + _COUNT_BYTES for it in totals if it not in self.totals)
+        if call.tool not in self.called:
+            names += 2 * (_json_size(call.tool) + _COUNT_BYTES)  # also for ``succeeded``
+        self._check_space(
+            names + (_CALL.size if known is None else 0), "its run made too many different calls"
         )
-        for it in (f"server:{call.server}", *(f"label:{it}" for it in call.labels)):
-            if it not in self.seen:
-                self.seen.append(it)
+        self.calls += 1
+        self.repeats += known is not None
+        self.made.set(call.digest[:VALUE_BYTES], known or 0)
+        is_undeclared = self.tools is not None and call.tool not in self.tools
+        self.undeclared = self.undeclared or is_undeclared
+        self.seen += new
         self.called[call.tool] = self.called.get(call.tool, 0) + 1
-        for name, amount in call.amounts.items():
-            total = f"{call.tool}#{name}"
-            self.totals[total] = min(MAX_INTEGER, self.totals.get(total, 0) + max(0, amount))
+        for total, amount in totals.items():
+            self.totals[total] = min(MAX_INTEGER, self.totals.get(total, 0) + amount)
+        self.name_bytes += names
         return self.calls
 
+    def _check_space(self, more: int, problem: str) -> None:
+        """Check the space for things that are never dropped. Raises RunFull."""
+        if more > 0 and self._fixed_size + more > MAX_BYTES:
+            raise _full(problem)
+        self._drop_values(more)
+
+    def _drop_values(self, more: int = 0) -> None:
+        """Drop the oldest values that exceed the limit or the space."""
+        space = (MAX_BYTES - self._fixed_size - more) // _PAIR.size
+        self.values.keep_last(min(MAX_VALUES, space))
+
     def succeed(self, call: RunCall, tokens: int, found: Iterable[tuple[object, str]]) -> None:
-        """Count a success, its result's tokens, and the values in it with their origins."""
+        """Count a success of a reserved call, its result's tokens, and the values in it.
+
+        ``found`` are values with their origins, as from ``values_in``.
+        """
         self.succeeded[call.tool] = self.succeeded.get(call.tool, 0) + 1
-        self.made.set(call.digest, 0)
-        self.tokens += tokens
+        self.made.set(call.digest[:VALUE_BYTES], 0)
+        self.tokens = min(MAX_INTEGER, self.tokens + tokens)
+        self.values.add_all(self._hashes_of(found))
+        self._drop_values()
+
+    def _hashes_of(self, found: Iterable[tuple[object, str]]) -> Iterator[tuple[bytes, int]]:
         for value, origin in found:
-            if normal := normal_text(value):
-                self.values.add(value_hash(self.key, normal), self._source(origin))
-        self.values.drop_oldest(MAX_VALUES)
+            if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
+                continue
+            if (normal := normal_text(value)) and (source := self._source(origin)) is not None:
+                yield value_hash(self.key, normal), source
+
+    def _source(self, origin: str) -> int | None:
+        """Return the number of an origin; None without space for it."""
+        if origin in self.sources:
+            return self.sources.index(origin)
+        size = _json_size(origin)
+        if self._fixed_size + size > MAX_BYTES:
+            return None
+        self.sources.append(origin)
+        self.name_bytes += size
+        return len(self.sources) - 1
 
     def fail(self, call: RunCall, *, may_be_repeated: bool) -> None:
-        """Count an error; ``may_be_repeated`` ones, such as time-outs, do not stop a loop."""
+        """Count an error of a reserved call.
+
+        Those that ``may_be_repeated``, such as time-outs, do not stop a loop.
+        """
         self.errors += 1
         if not may_be_repeated:
-            failures = self.made.get(call.digest) or 0
-            self.made.set(call.digest, min(MAX_FAILURES, failures + 1))
+            failures = self.made.get(call.digest[:VALUE_BYTES]) or 0
+            self.made.set(call.digest[:VALUE_BYTES], min(MAX_FAILURES, failures + 1))
 
     def is_loop(self, digest: bytes) -> bool:
         """Return whether identical calls failed ``MAX_FAILURES`` times since the last success."""
-        return (self.made.get(digest) or 0) >= MAX_FAILURES
+        return (self.made.get(digest[:VALUE_BYTES]) or 0) >= MAX_FAILURES
 
     def origins(self, value: object) -> set[str]:
         """Return the origins of a text or number, the best ones only; empty for other values.
@@ -199,36 +320,39 @@ class RunMemory:
         Words of the task and identifiers vouch equally. A claimed value is worse, ``text`` the
         worst.
         """
+        if isinstance(value, str) and len(value) > MAX_TASK_CHARS:
+            return {TEXT}
         normal = normal_text(value)
         if not normal:
             return set()
-        numbers = self.values.all(value_hash(self.key, normal))
-        known = {self.sources[number] for number in numbers}
-        if has_words(self.tasks, word_hashes(self.key, normal)):
+        if isinstance(value, str) and is_disguised(value, normal):
+            return {TEXT}
+        known = {self.sources[it] for it in self.values.all(value_hash(self.key, normal))}
+        if self._is_of_task(normal):
             known.add(TASK)
         if len(known) > 1:
             known.discard(CLAIMED)
         return known or {TEXT}
 
-    def _source(self, origin: str) -> int:
-        if origin not in self.sources:
-            self.sources.append(origin)
-        return self.sources.index(origin)
+    def _is_of_task(self, normal: str) -> bool:
+        words = len(self.tasks) // WORD_BYTES
+        if sum(1 for _ in islice(words_of(normal), words + 1)) > words:
+            return False
+        return has_words(self.tasks, word_hashes(self.key, normal))
 
     def encode(self) -> bytes:
-        """Return the memory as bytes. Raises RunFull if it is larger than ``MAX_BYTES``."""
+        """Return the memory as at most ``MAX_BYTES``."""
         tables = (self.made.content, self.values.content, self.tasks)
         header = to_json([_FORMAT, *(getattr(self, it) for it in _PLAIN), *map(len, tables)])
-        content = b"".join((self.key, header, b"\n", *tables))
-        if len(content) > MAX_BYTES:
-            raise RunFull
-        return content
+        return b"".join((self.key, header, b"\n", *tables))
 
     @classmethod
     def decode(cls, content: bytes) -> "RunMemory":
-        """Return the memory that was encoded."""
+        """Return the memory that was encoded. Raises ValueError for that of another release."""
         end = content.index(b"\n", _KEY_BYTES)
-        _, *plain = from_json(content[_KEY_BYTES:end])
+        version, *plain = from_json(content[_KEY_BYTES:end])
+        if version != _FORMAT:
+            raise ValueError(f"the memory of a run has format {version}")
         *plain, made, values, _ = plain
         start = end + 1
         return cls(
@@ -242,8 +366,17 @@ class RunMemory:
 
 _PLAIN = (
     *("calls", "errors", "repeats", "tokens", "read_only", "undeclared", "tools", "seen"),
-    *("called", "succeeded", "totals", "sources"),
+    *("called", "succeeded", "totals", "sources", "name_bytes"),
 )
+
+
+def _is_utf8(name: str) -> bool:
+    """Return whether a name can be the name of a tool: JSON cannot contain half a surrogate."""
+    return name.isascii() or not any("\ud800" <= it <= "\udfff" for it in name)
+
+
+def _json_size(name: str) -> int:
+    return len(to_json(name)) + 1  # a comma or a colon
 
 
 def values_in(result: object, tool: str, labels: ToolLabels) -> Iterator[tuple[object, str]]:

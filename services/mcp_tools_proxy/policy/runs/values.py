@@ -1,73 +1,208 @@
 """Compares values of calls with a task's words and with identifiers that were read.
 
 Values are compared after NFKC and case folding. Only keyed hashes are kept; each run has its own
-key.
+key. An address, URL or account number is compared as a whole: ``a.com`` is no word of
+``a.com.evil.io``.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+
+from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, normalize
 
 WORD_BYTES = 6
 VALUE_BYTES = 8
 
-_DOTS = str.maketrans({"\u3002": ".", "\uff61": "."})
-"""Full stops that browsers accept in host names, and NFKC does not change."""
+MAX_VALUE_CHARS = 1_024
+"""Maximum characters of an identifier; longer texts are not identifiers."""
 
-_EDGES = "\"'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*_~|\u00a1\u00bf"
-"""Punctuation around a word. Signs that are part of an account or path stay: ``- + @ # / \\ =``."""
-_CURRENCY = "$\u20ac\u00a3\u00a5"
-_POSSESSIVE = re.compile("['\u2019]s$")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_WHOLE = re.compile(r"(\d+)\.0+")
+MAX_EMBEDDED = 200
+"""Maximum different links, addresses and account numbers of a call that are looked up."""
 
-_UNSPACED = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1780-\u17ff"
-"""Scripts written without spaces: kana, Han, Thai, Lao, Khmer."""
-_PARTS = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_FOLDED = re.compile("[^\u00df\u1e9e\u03c2]+")
+"""Letters to fold. Case folding would make straße.de equal to strasse.de, another domain; the same
+holds for the Greek final sigma (the deviations of IDNA 2008)."""
+
+
+def _folded(text: str) -> str:
+    normal = normalize("NFKC", text)
+    if normal.isascii():
+        return normal.lower()
+    return normalize("NFKC", _FOLDED.sub(lambda it: it[0].casefold(), normal))
+
+
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])|[0-9]{2}-[0-9]{2}-[0-9]{4}(?![0-9])"
+_IBAN = r"(?<![a-z0-9])[a-z]{2}[0-9]{2}(?: [a-z0-9]{1,4}){3,8}"
+_GROUPS = rf"(?<![\w+])\+?[0-9]++(?:[ -](?!{_DATE})[0-9]++)+"
+_ACCOUNT = re.compile(f"(?P<iban>{_IBAN})|{_DATE}|(?P<groups>{_GROUPS})")
+_ONLY_GROUPS = re.compile(f"{_DATE}|(?P<groups>{_GROUPS})")
+
+_IN_GROUPS = re.compile("[0-9][ -][0-9a-z]")
+
+_ACCOUNT_DIGITS = 8
+"""Minimum digits of an account or telephone number."""
+
+
+def _joined_account(match: re.Match[str]) -> str:
+    """Return an account number without the spaces and hyphens between its groups.
+
+    Otherwise its groups would be words, and a part of it would be a value of the task.
+    """
+    found = match.groupdict()
+    if (groups := found["groups"]) is not None:
+        joined = groups.replace(" ", "").replace("-", "")
+        return joined if len(joined) >= _ACCOUNT_DIGITS else groups
+    if (iban := found.get("iban")) is None:
+        return match[0]
+    parts = iban.split(" ")
+    for end in range(len(parts), 3, -1):
+        joined = "".join(parts[:end])
+        if _is_iban(joined):
+            return " ".join((joined, *parts[end:]))
+    return _ONLY_GROUPS.sub(_joined_account, iban)
+
+
+def _is_iban(text: str) -> bool:
+    digits = "".join(str(int(it, 36)) for it in text[4:] + text[:4])
+    return 15 <= len(text) <= 34 and int(digits) % 97 == 1
 
 
 def normal_text(value: object) -> str | None:
     """Return a text or number in the form in which values are compared; None for other types."""
     match value:
+        case str() if value.isalnum() and value.isascii():  # nearly all identifiers
+            return value.lower()
         case str():
-            text = unicodedata.normalize("NFKC", value).casefold().translate(_DOTS)
-            return " ".join(unicodedata.normalize("NFKC", text).split())
+            normal = " ".join(_folded(value).split())
+            if _IN_GROUPS.search(normal) is None:
+                return normal
+            return _ACCOUNT.sub(_joined_account, normal)
         case bool():
             return None
         case int():
-            return str(value)
+            # str() refuses more than 4,300 digits
+            return str(value) if value.bit_length() <= 256 else hex(value)
         case float():
-            return str(int(value)) if value.is_integer() else repr(value)
+            return normal_text(int(value)) if value.is_integer() else repr(value)
         case _:
             return None
 
 
-def words_of(normal: str) -> list[str]:
-    """Return the words of a normal text, without the punctuation around them.
+_ADDRESS_SIGN = re.compile(r"[@./\\]")
 
-    An address, URL or account number without spaces is one word, so ``a.com`` is not a word of
-    ``a.com.evil.io``. Scripts without spaces have one word per character.
+
+def is_disguised(value: str, normal: str) -> bool:
+    """Return whether a value only looks like its normal form, such as ``ｂob@a.com``.
+
+    A server may read it differently, so nothing vouches for it. The user's own words may be
+    written so.
     """
-    words = []
-    for spaced in normal.split():
-        for part in _PARTS.findall(spaced) if not spaced.isascii() else (spaced,):
-            word = part.strip(_EDGES)
-            word = _POSSESSIVE.sub("", word).strip(_CURRENCY)
-            if _GROUPED.fullmatch(word):
-                word = word.replace(",", "")
-            if whole := _WHOLE.fullmatch(word):
-                word = whole[1]
-            if word:
-                words.append(word)
-    return words
+    if value.isascii():
+        return False
+    if normal.isascii():
+        return True
+    has_sign = _ADDRESS_SIGN.search(normal) is not None
+    return has_sign and normalize("NFKC", value) != normalize("NFC", value)
+
+
+_QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+_EDGES = f"{_QUOTES}()[]{{}}<>.,;:!?\u2026*_~|`\u00a1\u00bf"
+"""Punctuation around a word in prose and Markdown."""
+_AFFIXES = re.compile(
+    "^[$\u20ac\u00a3\u00a5](?=[0-9])|(?<=[0-9])[$\u20ac\u00a3\u00a5]$|['\u2019]s$"
+)
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
+"""``10.00``, but not ``10.000``: in German, that is ten thousand."""
+
+_UNSPACED = (
+    "\u3041-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1780-\u17ff"
+)
+"""Scripts written without spaces: kana, Han, Thai, Lao, Khmer."""
+_HANGUL = "\uac00-\ud7a3"
+"""Korean has spaces, but no space between a foreign word and its particle."""
+_MARKS = "\u3001\u3002\u3008-\u3011\u3014-\u301b\u30fb"
+_SEGMENT = re.compile(f"[{_MARKS}]|[^{_MARKS}]+")
+_PIECE = re.compile(f"[{_UNSPACED}]|[{_HANGUL}]+|[^{_UNSPACED}{_HANGUL}]+")
+_TOUCHING = re.compile(
+    rf"[{_UNSPACED}{_HANGUL}][.@/\\_%+=&#~-]|[.@/\\_%+=&#~-][{_UNSPACED}{_HANGUL}]"
+)
+
+
+def _pieces(spaced: str) -> Iterable[str]:
+    """Yield the words of a text without spaces.
+
+    An address with letters of such a script stays whole, or ``え.com`` would be a word of
+    ``例え.com``.
+    """
+    if spaced.isascii():
+        yield spaced
+        return
+    for segment in _SEGMENT.findall(spaced):
+        if _ADDRESS_SIGN.search(segment) and _TOUCHING.search(segment):
+            yield segment
+        else:
+            yield from _PIECE.findall(segment)
+
+
+def _written_word(piece: str) -> str:
+    """Return a word as an argument has it.
+
+    Only quotes and the punctuation of sentences are removed: ``*``, ``~`` or a leading ``.`` change
+    a path's meaning, and ``..`` at its end.
+    """
+    word = piece.strip(_QUOTES).rstrip(",;" + _QUOTES)
+    if word.endswith(".") and not word.endswith(("..", "/.", "\\.")):
+        word = word[:-1]
+    return word.rstrip(_QUOTES)
+
+
+def _prose_word(piece: str) -> str:
+    """Return a word of a task, without all punctuation around it."""
+    word = _AFFIXES.sub("", piece.strip(_EDGES))
+    if _GROUPED.fullmatch(word):
+        word = word.replace(",", "")
+    return word.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(word) else word
+
+
+def words_of(normal: str) -> Iterator[str]:
+    """Yield the words of an argument in normal form.
+
+    An address, URL or account number is one word. Scripts without spaces have one word per
+    character.
+    """
+    for spaced in normal.split(" "):
+        for piece in _pieces(spaced):
+            if word := _written_word(piece):
+                yield word
+
+
+GAP = bytes(WORD_BYTES)
+"""Separates texts in the hashes of tasks."""
+
+
+def task_hashes(key: bytes, task: str) -> bytes:
+    """Return the hashes of a task's words in order, ``WORD_BYTES`` each; empty without words.
+
+    They are there twice if punctuation makes a difference: as written and without it.
+    """
+    normal = normal_text(task) or ""
+    written = tuple(words_of(normal))
+    pieces = (piece for spaced in normal.split(" ") for piece in _pieces(spaced))
+    prose = tuple(word for piece in pieces if (word := _prose_word(piece)))
+    return GAP.join(_hashes(key, words) for words in dict.fromkeys((written, prose)) if words)
 
 
 def word_hashes(key: bytes, normal: str) -> bytes:
-    """Return the hashes of a text's words in order, ``WORD_BYTES`` each."""
+    """Return the hashes of an argument's words in order, ``WORD_BYTES`` each."""
+    return _hashes(key, words_of(normal))
+
+
+def _hashes(key: bytes, words: Iterable[str]) -> bytes:
     return b"".join(
         blake2b(word.encode(errors="surrogatepass"), digest_size=WORD_BYTES, key=key).digest()
-        for word in words_of(normal)
+        for word in words
     )
 
 
@@ -90,13 +225,15 @@ def has_words(task: bytes, wanted: bytes) -> bool:
     return False
 
 
-def scalars(value: object) -> Iterator[object]:
-    """Yield the texts and numbers in a JSON value, without the keys of objects."""
+def scalars(value: object, *, keys: bool = False) -> Iterator[object]:
+    """Yield the texts and numbers in a JSON value; the keys of objects only with ``keys``."""
     stack = [value]
     while stack:
         match stack.pop():
             case Mapping() as members:
                 stack += reversed(list(members.values()))
+                if keys:
+                    yield from members
             case list() | tuple() as items:
                 stack += reversed(items)
             case bool() | None:
@@ -111,7 +248,8 @@ _STEP = re.compile(r"([^\[\].]*)((?:\[\])*)")
 def at_path(value: object, path: str) -> Iterator[object]:
     """Yield the texts and numbers at a path such as ``id``, ``orders[].id`` or ``[].name``.
 
-    ``[]`` stands for each item of a list. A list at the end of a path is read whole.
+    ``[]`` stands for each item of a list. A list at the end of a path is read whole, without
+    objects in it.
     """
     found: list[object] = [value]
     for step in path.split("."):
@@ -123,30 +261,114 @@ def at_path(value: object, path: str) -> Iterator[object]:
             found = [it[key] for it in found if isinstance(it, Mapping) and key in it]
         for _ in range(len(lists) // 2):
             found = [item for it in found if isinstance(it, list | tuple) for item in it]
-    for it in found:
-        if isinstance(it, Mapping):
-            continue
-        yield from scalars(it)
+    yield from _flat(found)
 
 
-_EMAIL = r"[^\s@<>()\[\]\",;:]+@[^\s@<>()\[\]\",;:]+\.[^\s@<>()\[\]\",;:]+"
-_URL = r"[a-z][a-z0-9+.-]{1,30}:(?://)?[^\s<>\"]+"
-_HOST = r"(?:[a-z0-9-]{1,63}\.)+[a-z]{2,24}(?:[:/?#][^\s<>\"]*)?"
-_IBAN = r"\b[a-z]{2}\d{2}(?: ?[a-z0-9]{2,4}){3,8}\b"
-_DIGITS = r"\+?\d(?:[ -]?\d){7,30}"
-_EMBEDDED = re.compile(f"{_EMAIL}|{_URL}|{_HOST}|{_IBAN}|{_DIGITS}")
-_FILE = re.compile(
-    r"[^/:?#]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|md|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
+def _flat(values: list[object]) -> Iterator[object]:
+    stack = values[::-1]
+    while stack:
+        match stack.pop():
+            case list() | tuple() as items:
+                stack += reversed(items)
+            case Mapping() | bool() | None:
+                continue
+            case it:
+                yield it
+
+
+_DELIMITERS = str.maketrans(dict.fromkeys('<>"\u201c\u201d\u201e\u00ab\u00bb', " "))
+_SIGN = re.compile(r"(?<=[^ ])[.@:](?=[^ ])|(?<![a-z0-9])(?=[a-z]*[0-9])[a-z0-9]{8}|//")
+"""Signs of an address within a word, or enough letters and digits of an account."""
+_URL_BEGIN = re.compile(
+    r"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]{0,30}://|"
+    r"(?:mailto|tel|sms|smsto|callto|sips?|xmpp|skype|whatsapp|data|file|javascript|vbscript|"
+    r"magnet|bitcoin|ethereum):)"
 )
+_LIST_SIGNS = re.compile(r"[,;()\[\]{}|'\u2019]+")
+_HOST = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)+")
+_IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+_NUMBER = re.compile(r"(?<!\w)\+?[0-9]{8,}(?!\w)|(?<![a-z0-9])(?=[a-z]*[0-9])[a-z0-9]{15,}")
+"""Accounts and telephone numbers; IBANs, wallets and keys."""
+_FILE = re.compile(
+    r"[^/:?#]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
+)
+"""Names of files; none of these endings is a top-level domain."""
 
 
-def embedded_values(texts: Iterable[object]) -> Iterator[str]:
-    """Yield the links, addresses and account numbers inside texts, in normal form."""
-    for it in texts:
-        normal = normal_text(it)
-        if normal is None:
+def embedded_values(values: Iterable[object]) -> Iterator[str]:
+    """Yield the links, addresses and account numbers inside texts, for look-ups of their origins.
+
+    After ``MAX_EMBEDDED`` of them, the next text is yielded whole: it has no origin but ``text``.
+    """
+    known: set[str] = set()
+    for text in values:
+        if not isinstance(text, str):
             continue
-        for found in _EMBEDDED.findall(normal):
-            value = found.strip(_EDGES)
-            if value and not _FILE.fullmatch(value):
-                yield value
+        for found in _embedded(text):
+            if found in known:
+                continue
+            if len(known) == MAX_EMBEDDED:
+                yield text
+                return
+            known.add(found)
+            yield found
+
+
+def _embedded(text: str) -> Iterator[str]:
+    if not text.isascii():
+        plain: list[str] = []
+        for token in text.split():
+            shown = HIDDEN_IN_WORDS.sub("", token)
+            normal = _folded(shown)
+            if (shown != token or is_disguised(token, normal)) and any(_addresses(normal)):
+                yield token
+            else:
+                plain.append(normal)
+        text = " ".join(plain)
+    normal = (normal_text(text) or "").translate(_DELIMITERS)
+    end = 0
+    while (sign := _SIGN.search(normal, end)) is not None:
+        start = normal.rfind(" ", end, sign.start()) + 1 or end
+        end = normal.find(" ", sign.start())
+        end = len(normal) if end < 0 else end
+        yield from _addresses(normal[start:end])
+
+
+def _addresses(normal: str) -> Iterator[str]:
+    """Yield the links, addresses and account numbers in a text without spaces."""
+    for piece in _pieces(normal):
+        rest = piece
+        if (url := _URL_BEGIN.search(piece)) is not None:
+            yield piece[url.start() :].strip(_EDGES)
+            rest = piece[: url.start()]
+        for part in _LIST_SIGNS.split(rest):
+            word = part.strip(_EDGES)
+            if "@" in word:
+                yield from _mail_address(word)
+            else:
+                yield from _hosts_and_numbers(word)
+
+
+def _mail_address(word: str) -> Iterator[str]:
+    """Yield the address in a word such as ``cc:bob@a.com``, and any host before it."""
+    before, _, domain = word.partition("@")
+    place = max(before.rfind(":"), before.rfind("=")) + 1
+    if before[place:] and domain:
+        yield word[place:]
+        word = before[:place].strip(_EDGES)
+    yield from _hosts_and_numbers(word)
+
+
+def _hosts_and_numbers(part: str) -> Iterator[str]:
+    host = _HOST.search(part)
+    if host is not None and _is_host(host[0]):
+        if not _FILE.fullmatch(part):
+            yield part[host.start() :]
+        return
+    for number in _NUMBER.finditer(part):
+        yield number[0]
+
+
+def _is_host(name: str) -> bool:
+    end = name.rpartition(".")[2]
+    return (end[:2].isalpha() and len(end) > 1) or _IPV4.fullmatch(name) is not None
