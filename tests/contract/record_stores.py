@@ -8,10 +8,10 @@ from typing import Any
 
 from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.storage.idempotency.records import RecordKey, RecordState, RecordStore
-from mcp_tools_proxy.storage.idempotency.redis_requests import MAX_CONNECTIONS
 from mcp_tools_proxy.storage.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from mcp_tools_proxy.storage.redis_pool import open_pool
+from mcp_tools_proxy.storage.redis_requests import MAX_CONNECTIONS
 
 REQUEST = b"r" * 32
 OTHER_REQUEST = b"o" * 32

@@ -14,7 +14,7 @@ from tests.support.postgres_server import GATEWAY, OWNER
 
 TABLES = (
     *("documents", "pages", "sections", "chunks", "versions", "originals", "vectors"),
-    *("logins", "sign_ins"),
+    *("logins", "sign_ins", "runs"),
 )
 ACME = make_document(tenant_id="acme", pages=("of acme",))
 GLOBEX = make_document(tenant_id="globex", doc_id="secret", pages=("of globex",))

@@ -5,10 +5,10 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
-from mcp_tools_proxy.storage.idempotency import redis_requests
+from mcp_tools_proxy.storage import redis_requests
 from mcp_tools_proxy.storage.idempotency.records import RecordState
-from mcp_tools_proxy.storage.idempotency.redis_requests import WAIT_S
 from mcp_tools_proxy.storage.idempotency.redis_store import RedisRecordStore
+from mcp_tools_proxy.storage.redis_requests import WAIT_S
 from tests.contract.record_stores import (
     OUTCOME,
     REQUEST,

@@ -243,9 +243,9 @@ def build_record_store(settings: Settings) -> RecordStore:
             is_wanted=settings.state_url is not None,
         )
     from mcp_tools_proxy.storage.idempotency import redis_store  # noqa: PLC0415
-    from mcp_tools_proxy.storage.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
     from mcp_tools_proxy.storage.record_cipher import RecordCipher  # noqa: PLC0415
     from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
+    from mcp_tools_proxy.storage.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
 
     name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
     return redis_store.RedisRecordStore(

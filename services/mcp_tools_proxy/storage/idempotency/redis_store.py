@@ -30,15 +30,17 @@ from mcp_tools_proxy.storage.idempotency.records import (
     RecordState,
     RecordStore,
 )
-from mcp_tools_proxy.storage.idempotency.redis_requests import (
-    RETRY_S,
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool
+from mcp_tools_proxy.storage.redis_requests import (
+    NOW_SCRIPT,
     WAIT_S,
     RedisDown,
+    RedisProbe,
     RedisRefused,
     RedisRequests,
+    next_check,
 )
-from mcp_tools_proxy.storage.record_cipher import RecordCipher
-from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool, eviction_problem
 
 RENEW_S = 3.0
 """Seconds between two checks of Redis, which also renew leases."""
@@ -54,8 +56,6 @@ RECORD_BYTES = 500
 
 DIGEST_BYTES = 32
 
-_PROBE_NAME = f"{KEY_PREFIX}:idempotency:probe".encode()
-
 _STATES = {
     state.value.encode(): state
     for state in (RecordState.RUNNING, RecordState.DONE, RecordState.UNKNOWN)
@@ -67,11 +67,6 @@ _AWAY = (
     "this request did nothing: calls with an idempotency key cannot be recorded right now; try "
     "again later"
 )
-
-_NOW = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
 
 _RESERVE = """
 local function reserve(key, size, ttl, limit)
@@ -101,7 +96,7 @@ local function write(state, content, lease, ttl)
 end
 """
 
-_CLAIM_SCRIPT = f"""{_NOW}{_RESERVE}{_WRITE}
+_CLAIM_SCRIPT = f"""{NOW_SCRIPT}{_RESERVE}{_WRITE}
 local found = redis.call('HMGET', KEYS[1], 'state', 'content', 'lease')
 if found[1] then
   local ended = found[1] == 'running' and tonumber(found[3] or 0) < now
@@ -123,7 +118,7 @@ ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's
 retention time of outcomes, and the latest time.
 """
 
-_RENEW_SCRIPT = f"""{_NOW}
+_RENEW_SCRIPT = f"""{NOW_SCRIPT}
 local found = redis.call('HMGET', KEYS[1], 'owner', 'state')
 if not found[1] then
   return 'lost'
@@ -138,7 +133,7 @@ return 'renewed'
 """
 """Extends the lease of a record. ARGV: owner, lease and time to live in milliseconds."""
 
-_FINISH_SCRIPT = f"""{_NOW}{_RESERVE}{_WRITE}
+_FINISH_SCRIPT = f"""{NOW_SCRIPT}{_RESERVE}{_WRITE}
 local found = redis.call('HMGET', KEYS[1], 'owner', 'state')
 if found[1] and found[1] ~= ARGV[1] then
   return 'other'
@@ -154,7 +149,7 @@ return 'written'
 """
 """Writes the end of a call. ARGV: owner, content, state, time to live, size, limit."""
 
-_RELEASE_SCRIPT = f"""{_NOW}{_RESERVE}
+_RELEASE_SCRIPT = f"""{NOW_SCRIPT}{_RESERVE}
 if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
   redis.call('DEL', KEYS[1])
   reserve(KEYS[2], -tonumber(ARGV[2]), tonumber(ARGV[3]), math.huge)
@@ -163,15 +158,6 @@ end
 """Deletes a record of this owner and returns its bytes. KEYS: see ``_CLAIM_SCRIPT``.
 
 ARGV: owner, size, and the retention time of outcomes in milliseconds.
-"""
-
-_PROBE_SCRIPT = f"""{_NOW}
-redis.call('SET', KEYS[1], '', 'PX', 1000)
-return now
-"""
-"""Writes a short-lived key to check that scripts and writes work.
-
-Returns the time of Redis in milliseconds.
 """
 
 log = structlog.get_logger()
@@ -217,20 +203,25 @@ class RedisRecordStore(RecordStore):
         self._redis = Redis(connection_pool=pool.connections)
         self._name = pool.name
         self._cipher = cipher
-        self._variable = variable
         self._ttl_ms = int(ttl_s * 1000)
         self._max_bytes = max_bytes
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
         self._lease_s, self._renew_s = lease_s, renew_s
         self._claim_script = self._redis.register_script(_CLAIM_SCRIPT)
-        self._probe_script = self._redis.register_script(_PROBE_SCRIPT)
         self._renew_script = self._redis.register_script(_RENEW_SCRIPT)
         self._finish_script = self._redis.register_script(_FINISH_SCRIPT)
         self._release_script = self._redis.register_script(_RELEASE_SCRIPT)
         self._running_ttl_ms = max(self._ttl_ms, int(RUNNING_TTL_S * 1000))
         self._has_work = asyncio.Event()
         self._requests = RedisRequests(self._has_work.set, clock)
+        self._probe = RedisProbe(
+            self._redis,
+            self._requests,
+            key=f"{KEY_PREFIX}:idempotency:probe",
+            variable=variable,
+            advice=", or name another Redis in MCP_PROXY_STATE_URL",
+        )
         self._owned: dict[RecordKey, _Owned] = {}
         """Records whose calls run here, or whose outcome is not written yet."""
         self._released: dict[bytes, RecordKey] = {}
@@ -329,11 +320,7 @@ class RedisRecordStore(RecordStore):
     async def run(self) -> None:
         """Renew leases and retry pending writes every few seconds, until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._renew_s):
-                    await self._has_work.wait()
-                    await asyncio.sleep(RETRY_S)
-            self._has_work.clear()
+            await next_check(self._has_work, self._renew_s)
             await self._check_redis()
 
     async def close(self) -> None:
@@ -345,24 +332,11 @@ class RedisRecordStore(RecordStore):
 
     async def _check_redis(self) -> None:
         """Check that Redis is usable and writable, and do the pending work."""
-        try:
-            memory = await self._requests.for_upkeep(partial(self._redis.info, "memory"))
-            problem = self._problem_in(memory)
-            if problem is None:
-                redis_ms = await self._requests.for_upkeep(self._probe)
-                self._ahead_ms = redis_ms - self._clock() * 1000
-        except RedisRefused as error:
-            problem = f"Redis refuses to keep anything: {error}"
-        except RedisDown as error:
-            problem = str(error)
+        problem = await self._probe.problem()
         if problem is None:
-            self._requests.works_again()
+            self._ahead_ms = self._probe.time_ms - self._clock() * 1000
             await self._work_off()
         self._note(problem)
-
-    async def _probe(self) -> int:
-        """Check that writes work; return the time of Redis in milliseconds."""
-        return int(await self._probe_script([_PROBE_NAME]))
 
     def _note(self, problem: str | None) -> None:
         if problem == self._problem:
@@ -375,10 +349,6 @@ class RedisRecordStore(RecordStore):
                 self._leases_end_from = self._clock() + self._lease_s
         self._was_up = self._was_up or problem is None
         self._problem = problem
-
-    def _problem_in(self, memory: object) -> str | None:
-        problem = eviction_problem(memory, self._variable)
-        return problem and f"{problem}, or name another Redis in MCP_PROXY_STATE_URL"
 
     async def _work_off(self) -> None:
         """Run all pending deletions, renewals and writes; failed ones remain pending."""

@@ -1,30 +1,64 @@
 """The interface of the stores of runs, and a store in the memory of one process."""
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import NamedTuple, NoReturn, TypeVar
 
+import structlog
+
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import RateLimitExceeded, RunExpired, StateUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
+from mcp_tools_proxy.policy.tenant_share import has_share
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 T = TypeVar("T")
 Change = Callable[[RunMemory], T]
-"""Changes a memory and returns a result. It may be called again with a newer memory."""
+"""Changes a memory and returns a result; called again with a newer memory if another replica
+changed the run at the same time."""
+
+log = structlog.get_logger()
 
 OPENINGS_S = 3600.0
 """Seconds in which a user's new runs are counted."""
 
-RUN_BYTES = 600
-"""Memory of a run and its mark besides its content: key and table entries."""
-
 
 class RunKey(NamedTuple):
-    """The tenant of a run, its user, and a SHA-256 of both and the run's id."""
+    """The key of a run: its tenant, and SHA-256 digests of its owner and of the whole.
+
+    The owner is a user, or a token that belongs to no user.
+    """
 
     tenant_id: str
-    user: str
+    owner: bytes
     digest: bytes
+
+
+def run_key(caller: Caller, run_id: str) -> RunKey:
+    """Return the key of a caller's run.
+
+    The agent is no part of it, so a hand-over to another agent keeps what was read. Operators who
+    act for a user have separate runs.
+    """
+    if caller.stand_in is not None:
+        owner = ("operator", caller.user_id, *caller.token_log_fields.values())
+    elif caller.user_id:
+        owner = ("user", caller.user_id)
+    else:
+        owner = ("token", *caller.token_log_fields.values())
+    return RunKey(
+        caller.tenant_id, _digest(caller.tenant_id, owner), _digest(caller.tenant_id, owner, run_id)
+    )
+
+
+def _digest(*parts: object) -> bytes:
+    return sha256(ascii(parts).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +83,30 @@ class RunStore(ABC):
     """
 
     @abstractmethod
-    async def update(self, key: RunKey, change: Change[T]) -> T:
+    async def update(self, key: RunKey, change: Change[T], *, may_begin: bool = True) -> T:
         """Change the memory of a run atomically, and return the result of ``change``.
 
-        An unknown run begins. Nothing is kept if ``change`` raises. Raises RunExpired for a run
-        that ended, RateLimitExceeded or StateUnavailable for a new one without space, and
-        StateUnavailable while the store is down.
+        An unknown run begins, if it ``may_begin``. Nothing is kept if ``change`` raises: to keep a
+        declaration, return a refusal. Raises RunExpired for a run that ended, RateLimitExceeded or
+        StateUnavailable for a new one without space, and StateUnavailable while the store is down.
         """
+
+    @abstractmethod
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store for readiness."""
+
+    async def connect(self) -> None:  # noqa: B027 - not needed in memory
+        """Connect before the first call if this is quick."""
+
+    async def run(self) -> None:
+        """Run background work until cancelled."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:  # noqa: B027 - as above
+        """Close connections."""
+
+
+AWAY = "this request did nothing: its run cannot be read right now; try again later"
 
 
 def ended_run() -> RunExpired:
@@ -67,14 +118,224 @@ def too_many_new_runs(wait_s: float) -> RateLimitExceeded:
     """Build the error for a user who began too many runs."""
     return RateLimitExceeded(
         "this user began too many runs in the last hour; continue one of them, or try again later",
-        retry_after_s=wait_s,
+        retry_after_s=max(0.0, round(wait_s, 1)),
     )
 
 
 def no_space() -> StateUnavailable:
-    """Build the error for a new run of a tenant whose share of the store is used."""
+    """Build the error for a run of a tenant whose share of the store is used."""
     return StateUnavailable(
-        "this request did nothing: the store has no space for another run of this tenant; try "
-        "again later",
+        "this request did nothing: the store has no space for more runs of this tenant; try again "
+        "later",
         reason="no space for runs",
     )
+
+
+class UnusableRunStore(RunStore):
+    """Refuses all runs; ``problem`` is the operator's next step.
+
+    With ``is_wanted`` a setting requires a store, so readiness is degraded.
+    """
+
+    def __init__(self, problem: str, *, is_wanted: bool) -> None:
+        self._problem = problem
+        self._is_wanted = is_wanted
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store for readiness."""
+        status = "degraded" if self._is_wanted else "ok"
+        return {"status": status, "store": "none", "problem": self._problem}
+
+    async def update(self, key: RunKey, change: Change[T], *, may_begin: bool = True) -> NoReturn:
+        """Raise StateUnavailable."""
+        error = StateUnavailable(
+            "this request did nothing: the gateway is not set up for runs; tell its operator",
+            reason=self._problem,
+        )
+        error.retryable = False
+        raise error
+
+
+class RunCipher:
+    """Encrypts the memory of runs, bound to key and version.
+
+    A stored memory cannot be moved to another run or given another version.
+    """
+
+    def __init__(self, cipher: RecordCipher) -> None:
+        self._cipher = cipher
+
+    def encrypt(self, memory: RunMemory, key: RunKey, version: int) -> bytes:
+        """Return an encrypted memory."""
+        return self._cipher.encrypt(memory.encode(), _bound_to(key, version))
+
+    def decrypt(self, content: bytes, key: RunKey, version: int) -> RunMemory:
+        """Return the memory of a run. Raises StateUnavailable if it is unreadable."""
+        decrypted = self._cipher.decrypt(content, _bound_to(key, version))
+        problem = "no key of MCP_PROXY_STATE_KEY decrypts it"
+        if decrypted is not None:
+            try:
+                return RunMemory.decode(decrypted)
+            except ValueError as error:
+                problem = str(error)
+        log.error("runs.run_unreadable", reason=problem)
+        raise StateUnavailable(AWAY, reason=f"the run is unreadable: {problem}")
+
+
+def _bound_to(key: RunKey, version: int) -> bytes:
+    return b"run:%b:%d" % (key.digest, version)
+
+
+MAX_USED_RUNS = 50_000
+
+
+class UsedRuns:
+    """Runs that this process has used, of a store that several processes share.
+
+    Their updates wait for each other here: the calls of a batch would conflict in the store. If the
+    store has lost a run that is known here, it is not begun again. ``kept_s`` are the seconds of a
+    run with its mark; the longest unused runs of more than ``MAX_USED_RUNS`` are forgotten.
+    """
+
+    def __init__(self, kept_s: float, clock: Callable[[], float]) -> None:
+        self._kept_s = kept_s
+        self._clock = clock
+        self._ends: dict[bytes, float] = {}
+        self._turns: dict[bytes, tuple[asyncio.Lock, list[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: RunKey) -> AsyncIterator[None]:
+        """Wait for the earlier updates of a run."""
+        lock, waiting = self._turns.setdefault(key.digest, (asyncio.Lock(), []))
+        waiting.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            waiting.pop()
+            if not waiting:
+                del self._turns[key.digest]
+
+    def add(self, key: RunKey) -> None:
+        """Remember a run until its mark ends."""
+        self._ends.pop(key.digest, None)
+        self._ends[key.digest] = self._clock() + self._kept_s
+        if len(self._ends) > MAX_USED_RUNS:
+            del self._ends[next(iter(self._ends))]
+
+    def has(self, key: RunKey) -> bool:
+        """Return whether the store must have this run, or its mark."""
+        return self._ends.get(key.digest, 0.0) > self._clock()
+
+
+MARK_BYTES = 500
+"""Memory of a mark: its key, and its place in tables."""
+
+RUN_BYTES = 2_500
+"""Memory of an open run besides its content."""
+
+DROP_S = 10.0
+"""Seconds between two removals of ended runs."""
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    memory: RunMemory
+    ends_at: float
+    size: int
+
+
+class MemoryRunStore(RunStore):
+    """Keeps runs of this process in memory, with ``max_bytes`` shared fairly among tenants.
+
+    ``clock`` returns seconds.
+    """
+
+    def __init__(
+        self, limits: RunLimits, *, max_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.used_bytes = 0
+        self._limits = limits
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._runs: dict[RunKey, _OpenRun] = {}
+        """Open runs, the longest unused first."""
+        self._marks: dict[RunKey, float] = {}
+        """Ended runs and the end of their mark, earliest first."""
+        self._bytes_of: Counter[str] = Counter()
+        self._runs_of: Counter[str] = Counter()
+        self._begun: dict[bytes, deque[float]] = {}
+        """Times of an owner's new runs, the latest owner last."""
+
+    def __repr__(self) -> str:
+        return f"<MemoryRunStore {len(self._runs)} runs, {len(self._marks)} marks>"
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store for readiness."""
+        return {"status": "ok", "store": "memory", "kept": len(self._runs)}
+
+    async def run(self) -> None:
+        """End idle runs and remove old marks until cancelled."""
+        while True:
+            await asyncio.sleep(DROP_S)
+            self.drop_ended()
+
+    async def update(self, key: RunKey, change: Change[T], *, may_begin: bool = True) -> T:
+        """Change the memory of a run; see RunStore."""
+        self.drop_ended()
+        run = self._runs.get(key)
+        if run is None:
+            if key in self._marks or not may_begin:
+                raise ended_run()
+            self._check_new(key)
+        memory = RunMemory() if run is None else run.memory.copy()
+        result = change(memory)
+        size = RUN_BYTES + memory.size
+        growth = size - (0 if run is None else run.size)
+        if may_begin and growth > 0 and not self._fits(key, growth):
+            raise no_space()
+        if run is None:
+            self._count(key, 1, 0)
+            begun = self._begun.pop(key.owner, None) or deque()
+            begun.append(self._clock())
+            self._begun[key.owner] = begun
+        self._count(key, 0, growth)
+        self._runs.pop(key, None)
+        self._runs[key] = _OpenRun(memory, self._clock() + self._limits.idle_s, size)
+        return result
+
+    def drop_ended(self) -> None:
+        """End idle runs, and remove old marks and openings."""
+        now = self._clock()
+        while self._runs and next(iter(self._runs.values())).ends_at <= now:
+            key = next(iter(self._runs))
+            run = self._runs.pop(key)
+            self._marks[key] = run.ends_at + self._limits.mark_s
+            self._count(key, 0, MARK_BYTES - run.size)
+        while self._marks and next(iter(self._marks.values())) <= now:
+            key = next(iter(self._marks))
+            del self._marks[key]
+            self._count(key, -1, -MARK_BYTES)
+        while self._begun and next(iter(self._begun.values()))[-1] <= now - OPENINGS_S:
+            del self._begun[next(iter(self._begun))]
+
+    def _check_new(self, key: RunKey) -> None:
+        """Check the limits of new runs. Raises RateLimitExceeded, StateUnavailable."""
+        now, begun = self._clock(), self._begun.get(key.owner, deque())
+        while begun and begun[0] <= now - OPENINGS_S:
+            begun.popleft()
+        if len(begun) >= self._limits.new_runs:
+            raise too_many_new_runs(begun[0] + OPENINGS_S - now)
+        if self._runs_of[key.tenant_id] >= self._limits.runs:
+            raise no_space()
+
+    def _fits(self, key: RunKey, size: int) -> bool:
+        of_tenant = self._bytes_of[key.tenant_id]
+        return has_share(size, of_tenant=of_tenant, used=self.used_bytes, limit=self._max_bytes)
+
+    def _count(self, key: RunKey, runs: int, size: int) -> None:
+        self.used_bytes += size
+        for counts, change in ((self._bytes_of, size), (self._runs_of, runs)):
+            counts[key.tenant_id] += change
+            if not counts[key.tenant_id]:  # drop tenants without runs: their number is unlimited
+                del counts[key.tenant_id]

@@ -1,11 +1,14 @@
-"""Requests to Redis with a timeout of a second and a pause after failures."""
+"""Requests to Redis with a timeout of a second and a pause after failures, and a check of Redis."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from mcp_tools_proxy.storage.redis_pool import eviction_problem
 from mcp_tools_proxy.storage.redis_timeout import io_timeout
 from mcp_tools_proxy.system.failure_reasons import redis_reason
 
@@ -93,3 +96,60 @@ async def _in_time(send: Send[T]) -> T:
         raise RedisRefused(type(error).__name__) from error
     except _FAILURES as error:
         raise RedisDown(f"Redis: {redis_reason(error)}") from error
+
+
+NOW_SCRIPT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+"""Sets ``now`` to the milliseconds of the clock of Redis."""
+
+_PROBE_SCRIPT = f"""{NOW_SCRIPT}
+redis.call('SET', KEYS[1], '', 'PX', 1000)
+return now
+"""
+"""Writes a short-lived key to check that scripts and writes work."""
+
+
+class RedisProbe:
+    """Checks that a Redis keeps records: it takes writes, and never evicts keys.
+
+    It writes ``key``. ``variable`` is the setting with the URL; ``advice`` ends the message about
+    eviction.
+    """
+
+    def __init__(
+        self, redis: Redis, requests: RedisRequests, *, key: str, variable: str, advice: str
+    ) -> None:
+        self.time_ms = 0
+        """Time of Redis at the last check that found no problem."""
+        self._redis = redis
+        self._requests = requests
+        self._key = key
+        self._variable = variable
+        self._advice = advice
+        self._script = redis.register_script(_PROBE_SCRIPT)
+
+    async def problem(self) -> str | None:
+        """Return why Redis cannot be used now, or None, which ends a pause after a failure."""
+        try:
+            memory = await self._requests.for_upkeep(lambda: self._redis.info("memory"))
+            problem = eviction_problem(memory, self._variable)
+            if problem is not None:
+                return f"{problem}{self._advice}"
+            self.time_ms = int(await self._requests.for_upkeep(lambda: self._script([self._key])))
+        except RedisRefused as error:
+            return f"Redis refuses to keep anything: {error}"
+        except RedisDown as error:
+            return str(error)
+        self._requests.works_again()
+        return None
+
+
+async def next_check(is_due: asyncio.Event, every_s: float) -> None:
+    """Wait ``every_s`` seconds, or RETRY_S after a check became due."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(every_s):
+            await is_due.wait()
+            await asyncio.sleep(RETRY_S)
+    is_due.clear()
