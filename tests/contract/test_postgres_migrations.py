@@ -166,11 +166,11 @@ async def test_an_owner_without_the_right_to_create_schemas_upgrades_its_schema(
     await query(postgres.owner_url, f"CREATE ROLE {owner} LOGIN PASSWORD 'p@ss w:rd/%'")
     await query(postgres.owner_url, f"ALTER SCHEMA mcp_tools_proxy OWNER TO {owner}")
     tables = ("documents", "pages", "sections", "chunks", "versions", "originals", "vectors")
-    for table in (*tables, "logins", "sign_ins", "changes", "migrations"):
+    for table in (*tables, "logins", "sign_ins", "runs", "changes", "migrations"):
         await query(postgres.owner_url, f"ALTER TABLE mcp_tools_proxy.{table} OWNER TO {owner}")
     documents = (
         *("has_doc_id(text)", "changes_since(text)", "record_change()"),
-        "outdated_documents(json, integer)",
+        *("outdated_documents(json, integer)", "erase_ended_runs()"),
     )
     for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint, text)"):
         await query(
