@@ -127,6 +127,10 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"retrieval_window_url": "http://retrieval.internal/window"},
     {"state_url": "redis://state.internal:6379/0", "state_key": "k" * 20 + "0123456789abcdef"},
     {"documents_url": "postgresql://gateway:secret@db.internal/documents"},
+    {
+        "runs_url": "postgresql://gateway:secret@db.internal/runs",
+        "state_key": "k" * 20 + "0123456789abcdef",
+    },
     {"auth_mode": "token", "tokens_file": "tokens", "admin_token": "correct-horse-battery"},
     {**JWT, "jwt_jwks_url": "https://issuer.example/keys"},
     {**JWT, "jwt_jwks_file": "keys"},

@@ -27,6 +27,7 @@ def test_each_unreachable_dependency_has_a_line_and_is_a_fault() -> None:
             "MCP_PROXY_DOCUMENTS_URL": f"postgresql://me:hidden@127.0.0.1:{port}/d",
             "MCP_PROXY_RATE_LIMIT_STORAGE_URL": f"redis://:hidden@127.0.0.1:{port}/0",
             "MCP_PROXY_STATE_URL": f"redis://:hidden@127.0.0.1:{port}/1",
+            "MCP_PROXY_RUNS_URL": f"postgresql://me:hidden@127.0.0.1:{port}/runs",
             "MCP_PROXY_EMBEDDINGS_URL": f"http://127.0.0.1:{port}/v1",
             "MCP_PROXY_EMBEDDINGS_MODEL": "m",
             "MCP_PROXY_RETRIEVAL_WINDOW_URL": f"http://127.0.0.1:{port}/windows",
@@ -37,9 +38,9 @@ def test_each_unreachable_dependency_has_a_line_and_is_a_fault() -> None:
         }
     )
     lines = [line for line in out.splitlines() if "connection refused" in line]
-    assert (code, len(lines), "hidden" in out) == (1, 6, False), out
+    assert (code, len(lines), "hidden" in out) == (1, 7, False), out
     assert [EMBEDDINGS in line for line in lines].count(True) == 1
-    assert "6 dependencies" in out
+    assert "7 dependencies" in out
 
 
 def test_check_reports_a_password_required_by_redis(tmp_path: Path) -> None:

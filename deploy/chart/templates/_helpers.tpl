@@ -52,6 +52,7 @@ redisUrl: MCP_PROXY_RATE_LIMIT_STORAGE_URL
 sessionKeys: MCP_PROXY_SESSION_KEYS
 stateUrl: MCP_PROXY_STATE_URL
 stateKey: MCP_PROXY_STATE_KEY
+runsUrl: MCP_PROXY_RUNS_URL
 documentsUrl: MCP_PROXY_DOCUMENTS_URL
 retrievalToken: MCP_PROXY_RETRIEVAL_TOKEN
 embeddingsApiKey: MCP_PROXY_EMBEDDINGS_API_KEY
@@ -117,10 +118,10 @@ remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{/* The TCP ports that the gateway connects to, as far as the values tell, as a JSON list. */}}
 {{- define "gateway.egressPorts" -}}
 {{- $ports := .Values.networkPolicy.egress.ports -}}
-{{- if or .Values.secrets.redisUrl.name .Values.secrets.stateUrl.name -}}
+{{- if or .Values.secrets.redisUrl.name .Values.secrets.stateUrl.name .Values.secrets.runsUrl.name -}}
 {{- $ports = concat $ports .Values.networkPolicy.egress.redisPorts -}}
 {{- end -}}
-{{- if .Values.secrets.documentsUrl.name -}}
+{{- if or .Values.secrets.documentsUrl.name .Values.secrets.runsUrl.name -}}
 {{- $ports = concat $ports .Values.networkPolicy.egress.postgresPorts -}}
 {{- end -}}
 {{- $urls := list -}}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieval_client
 from mcp_tools_proxy.app.workers import needs_private_redis, redis_program
@@ -11,7 +12,7 @@ from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.request_headers import new_trace_id
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.settings.types import POSTGRES_SCHEMES, variable
 from mcp_tools_proxy.system.failure_reasons import connection_reason, redis_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -46,15 +47,7 @@ async def check_dependencies(settings: Settings) -> tuple[DependencyCheck, ...]:
 
 
 def _probes(settings: Settings) -> Iterator[tuple[str, str, Probe]]:
-    if settings.documents_url is not None:
-        url = settings.documents_url.get_secret_value()
-        yield "PostgreSQL", "documents_url", lambda: _postgres(url)
-    if settings.rate_limit_storage_url is not None:
-        limits = settings.rate_limit_storage_url.get_secret_value()
-        yield "Redis of limits", "rate_limit_storage_url", lambda: _redis(limits)
-    if settings.state_url is not None:
-        state = settings.state_url.get_secret_value()
-        yield "Redis of state", "state_url", lambda: _redis(state)
+    yield from _store_probes(settings)
     if needs_private_redis(settings):
         yield "private Redis", "workers", _redis_program
     if settings.auth_mode == "jwt" and settings.jwt_jwks_url is not None:
@@ -63,6 +56,21 @@ def _probes(settings: Settings) -> Iterator[tuple[str, str, Probe]]:
         yield "embeddings service", "embeddings_url", lambda: _embeddings(settings)
     if settings.retrieval_window_url is not None and not settings.windows_are_local:
         yield "Retrieval Service", "retrieval_window_url", lambda: _retrieval(settings)
+
+
+def _store_probes(settings: Settings) -> Iterator[tuple[str, str, Probe]]:
+    for setting, purpose, secret in (
+        ("documents_url", "", settings.documents_url),
+        ("rate_limit_storage_url", " of limits", settings.rate_limit_storage_url),
+        ("state_url", " of state", settings.state_url),
+        ("runs_url", " of runs", settings.runs_url),
+    ):
+        if secret is not None:
+            url = secret.get_secret_value()
+            if url.startswith(POSTGRES_SCHEMES):
+                yield f"PostgreSQL{purpose}", setting, partial(_postgres, url)
+            else:
+                yield f"Redis{purpose}", setting, partial(_redis, url)
 
 
 async def _bounded(probe: Probe) -> str | None:

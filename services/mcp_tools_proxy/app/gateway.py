@@ -22,6 +22,7 @@ from mcp_tools_proxy.app.optional import (
     build_meaning,
     build_record_store,
     build_retrieval_client,
+    build_run_store,
     build_tracer,
 )
 from mcp_tools_proxy.app.server_identity import (
@@ -178,6 +179,7 @@ class Gateway:
             metrics=self.metrics,
         )
         self.records = build_record_store(settings)
+        self.runs = build_run_store(settings)
         self.signing_keys = build_signing_keys(settings)
         self.logins = OpenLogins(settings, quota=settings.login_quota)
 
@@ -430,6 +432,7 @@ class Gateway:
             await self.reloader.load()
             await self.limiter.connect()
             await self.records.connect()
+            await self.runs.connect()
             self.workers.is_settled = self.pool.track_first_attempts()
             self.startup.begin(self.workers.is_settled)
             if self.tokens is not None:
@@ -439,6 +442,7 @@ class Gateway:
                     group.create_task(self._run_documents()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
+                    group.create_task(self.runs.run()),
                     group.create_task(self.pool.run()),
                     group.create_task(watch_event_loop(self.metrics.event_loop_blocked.observe)),
                     group.create_task(self.reloader.run()),
@@ -464,6 +468,7 @@ class Gateway:
             await self.logins.aclose()
             await self._close_clients()
             await self.records.close()
+            await self.runs.close()
             await self.limiter.close()
             self.tenant_search.close()
             await self.search_indexes.close()

@@ -35,6 +35,7 @@ def build_health(
         "documents": gateway.documents.readiness,
         "limit_store": lambda: _limit_store_check(gateway.limiter),
         "idempotency": gateway.records.readiness,
+        "runs": gateway.runs.readiness,
         "config": lambda: _config_check(gateway.publisher),
         "preset": lambda: _preset_check(gateway.publisher),
         "agents": lambda: _agents_check(gateway.registry.current.access_rules),

@@ -18,11 +18,18 @@ from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import secret_keys, secret_text, variable
+from mcp_tools_proxy.settings.types import POSTGRES_SCHEMES, secret_keys, secret_text, variable
 from mcp_tools_proxy.storage.idempotency.records import (
     MemoryRecordStore,
     RecordStore,
     UnusableRecordStore,
+)
+from mcp_tools_proxy.storage.runs.run_store import (
+    MemoryRunStore,
+    RunCipher,
+    RunLimits,
+    RunStore,
+    UnusableRunStore,
 )
 from mcp_tools_proxy.telemetry.audit.audit_file import AuditFile
 from mcp_tools_proxy.telemetry.audit.audit_paths import unauthenticated_path
@@ -255,6 +262,51 @@ def build_record_store(settings: Settings) -> RecordStore:
         ttl_s=ttl_s,
         max_bytes=max_bytes,
     )
+
+
+def build_run_store(settings: Settings) -> RunStore:
+    """Build the store of runs: in Redis or PostgreSQL if configured, otherwise in this process.
+
+    Raises ValueError for an unusable URL.
+    """
+    limits = RunLimits(
+        idle_s=settings.runs_idle_s,
+        mark_s=settings.runs_mark_s,
+        runs=settings.runs_per_tenant,
+        new_runs=settings.runs_per_user,
+    )
+    name, url = _setting_of_runs(settings)
+    if url is None:
+        return MemoryRunStore(limits, max_bytes=settings.runs_bytes)
+    if not settings.state_key:
+        return UnusableRunStore(
+            f"{variable('state_key')} is not set, so no run can be kept in the store of "
+            f"{variable(name)}",
+            is_wanted=name != "rate_limit_storage_url",
+        )
+    from mcp_tools_proxy.storage.record_cipher import RecordCipher  # noqa: PLC0415
+
+    cipher = RunCipher(RecordCipher(secret_keys(settings.state_key)))
+    if url.startswith(POSTGRES_SCHEMES):
+        from mcp_tools_proxy.documents.postgres.database import Database  # noqa: PLC0415
+        from mcp_tools_proxy.storage.runs.postgres_runs import PostgresRunStore  # noqa: PLC0415
+
+        database = Database(url, timeout_s=settings.documents_timeout)
+        return PostgresRunStore(database, cipher, limits, close=database.close)
+    from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
+    from mcp_tools_proxy.storage.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
+    from mcp_tools_proxy.storage.runs.redis_runs import RedisRunStore  # noqa: PLC0415
+
+    pool = open_pool(url, max_connections=MAX_CONNECTIONS, variable=variable(name))
+    return RedisRunStore(pool, cipher, limits, variable=variable(name))
+
+
+def _setting_of_runs(settings: Settings) -> tuple[str, str | None]:
+    """Return the first setting that names a store of runs, and its URL."""
+    for name, url in (("runs_url", settings.runs_url), ("state_url", settings.state_url)):
+        if url is not None:
+            return name, url.get_secret_value()
+    return "rate_limit_storage_url", secret_text(settings.rate_limit_storage_url)
 
 
 @contextmanager

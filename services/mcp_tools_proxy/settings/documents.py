@@ -12,6 +12,7 @@ from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES, largest_f
 from mcp_tools_proxy.documents.importers.base import check_languages
 from mcp_tools_proxy.documents.retention import parse_rules
 from mcp_tools_proxy.settings.types import (
+    POSTGRES_SCHEMES,
     Count,
     EnvironmentSettings,
     OptionalText,
@@ -62,7 +63,7 @@ class EmbeddingsSettings(EnvironmentSettings):
 _PostgresUrl = Annotated[
     SecretStr | None,
     BeforeValidator(empty_is_unset),
-    starting_with("postgresql://", "postgres://"),
+    starting_with(*POSTGRES_SCHEMES),
 ]
 
 

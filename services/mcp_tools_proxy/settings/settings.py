@@ -38,6 +38,7 @@ from mcp_tools_proxy.settings.observability import AuditSettings, TracingSetting
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (
     ENV_PREFIX,
+    POSTGRES_SCHEMES,
     REDIS_SCHEMES,
     Budget,
     Count,
@@ -137,6 +138,30 @@ class QuotaSettings(EnvironmentSettings):
         return Quota(kind="logins", count=self.quota_logins, bytes=self.quota_login_bytes)
 
 
+class RunSettings(EnvironmentSettings):
+    """Where the memory of runs is kept, and for how long."""
+
+    runs_url: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        starting_with(*REDIS_SCHEMES, *POSTGRES_SCHEMES),
+    ] = None
+    """Redis that never evicts keys, or PostgreSQL with the schema of ``documents migrate``, for the
+    memory of runs, shared by replicas. Unset: the Redis of state_url or of the budgets, otherwise
+    this process. state_key encrypts it."""
+    runs_idle_s: Count = 3600
+    """Seconds without a call after which a run ends and its memory is erased."""
+    runs_mark_s: Count = 604_800
+    """Seconds that the id of an ended run is refused."""
+    runs_per_tenant: Count = 100_000
+    """Maximum runs of a tenant, including ended ones whose ids are refused. A run has at most 64
+    KiB, typically 4 kB, and an ended one 200 bytes."""
+    runs_per_user: Count = 1_000
+    """Maximum new runs of a user, or of a token without a user, in an hour."""
+    runs_bytes: Count = 67_108_864
+    """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
+
+
 _Link = Annotated[str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")]
 
 
@@ -178,6 +203,7 @@ class Settings(
     TracingSettings,
     ConsoleSettings,
     QuotaSettings,
+    RunSettings,
 ):
     """Everything that an operator can set (contract §4)."""
 
@@ -315,13 +341,13 @@ class Settings(
         BeforeValidator(empty_is_unset),
         starting_with(*REDIS_SCHEMES),
     ] = None
-    """Redis for these outcomes, unfinished sign-ins and statuses of uploads, shared by replicas. It
-    must never evict keys. Unset: outcomes are in the Redis of the budgets, or in this process; the
-    others in PostgreSQL if it has the documents, otherwise in this process."""
+    """Redis for these outcomes, runs, unfinished sign-ins and statuses of uploads, shared by
+    replicas. It must never evict keys. Unset: outcomes are in the Redis of the budgets, or in this
+    process; the others in PostgreSQL if it has the documents, otherwise in this process."""
     state_key: SigningKeys = ()
-    """Keys of at least 32 characters that encrypt these outcomes in Redis, the same on all
-    replicas; the first encrypts new ones. Unset: with Redis, calls with an idempotency key are
-    refused."""
+    """Keys of at least 32 characters that encrypt these outcomes in Redis, and runs in Redis or
+    PostgreSQL, the same on all replicas; the first encrypts new ones. Unset: with such a store,
+    calls with an idempotency key or a run are refused."""
 
     retrieval_window_url: Annotated[
         str | None,

@@ -207,6 +207,7 @@ def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
 
 
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 MIN_KEY_CHARS = 32
 

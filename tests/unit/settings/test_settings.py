@@ -25,6 +25,8 @@ from tests.support.tables import each_row
         ("MCP_PROXY_RETRIEVAL_WINDOW_URL", "ftp://secret"),
         ("MCP_PROXY_RETRIEVAL_WINDOW_URL", "localsecret:8083"),
         ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "memcached://secret"),
+        ("MCP_PROXY_RUNS_URL", "mysql://secret"),
+        ("MCP_PROXY_RUNS_IDLE_S", "0"),
         ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1"),
         ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1]"),
         ("MCP_PROXY_LOG_LEVEL", "loud"),
