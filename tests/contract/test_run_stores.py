@@ -1,6 +1,8 @@
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 
 import pytest
 from redis import Redis
@@ -213,6 +215,45 @@ async def test_a_cancelled_update_leaves_the_run_usable(replicas: RunReplicas) -
     assert len(numbers) >= 5
     assert len(set(numbers)) == len(numbers)
     assert await last.update(key(), read_calls) >= max(numbers)
+
+
+@dataclass
+class SimpleRuns:
+    """The rules of a store with room for five runs, written with times of last use only."""
+
+    now: int = 0
+    calls: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+
+    def update(self, name: str) -> int | type[Exception]:
+        kept = {it: self.now - at for it, at in self.used.items() if self.now - at < 11_000}
+        if name in kept and kept[name] >= 1_000:
+            return RunExpired
+        if name not in kept and len(kept) >= 5:
+            return StateUnavailable
+        self.calls[name] = self.calls[name] + 1 if name in kept else 1
+        self.used[name] = self.now
+        return self.calls[name]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_any_order_of_updates_follows_the_simple_rules(build: Build, seed: int) -> None:
+    """Times are far from the limits, because the clocks of Redis and PostgreSQL run on."""
+    drawn = random.Random(seed)  # noqa: S311 - no secret
+    replicas = await build(idle_s=1_000, mark_s=10_000, runs=5)
+    simple = SimpleRuns()
+    for _ in range(120):
+        if drawn.random() < 0.3:
+            step = drawn.choice((300, 300, 300, 2_100))
+            simple.now += step
+            await replicas.advance(step)
+        name = drawn.choice("abcdefgh")
+        found: int | type[Exception]
+        try:
+            found = await drawn.choice(replicas.stores).update(key(name), count_call)
+        except (RunExpired, StateUnavailable) as error:
+            found = type(error)
+        assert found == simple.update(name)
 
 
 async def test_a_store_reports_that_it_is_ready(store: RunStore) -> None:

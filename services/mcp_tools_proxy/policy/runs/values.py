@@ -295,6 +295,14 @@ _FILE = re.compile(
 """Names of files; none of these endings is a top-level domain."""
 
 
+_WIDE = str.maketrans(
+    "\uff08\uff09\uff0c\uff1a\uff1b\uff01\uff1f\uff3b\uff3d\uff5b\uff5d", "(),:;!?[]{}"
+)
+"""Punctuation of Chinese and Japanese prose, which disguises no address beside it."""
+_WIDE_DOT = re.compile("(?<=[0-9A-Za-z])[\u3002\uff61](?=[0-9A-Za-z])")
+"""A full stop that browsers accept in host names; NFKC does not change it."""
+
+
 def embedded_values(values: Iterable[object]) -> Iterator[str]:
     """Yield the links, addresses and account numbers inside texts, for look-ups of their origins.
 
@@ -318,9 +326,10 @@ def _embedded(text: str) -> Iterator[str]:
     if not text.isascii():
         plain: list[str] = []
         for token in text.split():
-            shown = HIDDEN_IN_WORDS.sub("", token)
+            written = token.translate(_WIDE)
+            shown = _WIDE_DOT.sub(".", HIDDEN_IN_WORDS.sub("", written))
             normal = _folded(shown)
-            if (shown != token or is_disguised(token, normal)) and any(_addresses(normal)):
+            if (shown != written or is_disguised(written, normal)) and any(_addresses(normal)):
                 yield token
             else:
                 plain.append(normal)

@@ -118,6 +118,24 @@ def test_a_part_of_a_task_at_its_spaces_is_a_value_of_it(
     assert task_hashes(KEY, whole) == task_hashes(KEY, whole)
 
 
+WORDS = ("a.com", "a.com.evil.io", "bob@a.com", "b", "https://a.com/x", "7", "de89")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(WORDS), st.sampled_from(("", ",", ".", ")", "!"))), max_size=6
+    ),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=2),
+)
+def test_exactly_sequences_of_whole_words_are_values_of_a_task(
+    task: list[tuple[str, str]], value: list[str]
+) -> None:
+    plain = [word for word, _ in task]
+    places = range(len(plain) - len(value) + 1)
+    is_there = any(plain[it : it + len(value)] == value for it in places)
+    assert is_of_task(" ".join(map("".join, task)), " ".join(value)) == is_there
+
+
 @given(st.text())
 def test_the_normal_form_is_stable(text: str) -> None:
     normal = normal_text(text)
@@ -181,6 +199,12 @@ def test_texts_and_numbers_have_a_normal_form(value: object, expected: str | Non
         ("a\u200b.com.evil.io", ["a\u200b.com.evil.io"]),
         ("evil\u200b.com", ["evil\u200b.com"]),
         ("\uff45vil\uff0e\uff43om", ["\uff45vil\uff0e\uff43om"]),
+        ("https://a.com\u3002co", ["https://a.com\u3002co"]),
+        (
+            "宛先\uff1abob@a.com、見て\uff08https://a.com/x\uff09。",
+            ["bob@a.com", "https://a.com/x"],
+        ),
+        ("bob\uff20a.com", ["bob\uff20a.com"]),
         ("\uff11\uff12\uff13\uff14 \uff15\uff16\uff17\uff18", ["12345678"]),
         ("report.pdf and x/data.csv", ["data.csv"]),
         ("meet 2026-11-30 10:00 to 2026-12-01, 05-19-2024", []),
