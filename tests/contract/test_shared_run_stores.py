@@ -93,6 +93,26 @@ async def test_a_run_that_redis_lost_does_not_begin_again_where_it_is_known(
     assert await two.update(key("never used"), count_call) == 1
 
 
+async def test_a_lost_run_that_another_replica_began_again_ends_where_it_is_known(
+    one: RedisRunStore, two: RunStore, redis: Redis
+) -> None:
+    await one.update(key(), count_call)
+    redis.flushall()
+    assert await two.update(key(), count_call) == 1  # it cannot know the run
+    for it in (one, two):
+        with pytest.raises(RunExpired):
+            await it.update(key(), count_call)
+
+
+async def test_more_runs_than_a_replica_remembers_continue(
+    one: RedisRunStore, two: RunStore
+) -> None:
+    names = [str(number) for number in range(300)]
+    for store, expected in ((one, 1), (one, 2), (two, 3), (one, 4)):
+        found = await asyncio.gather(*(store.update(key(it), count_call) for it in names))
+        assert set(found) == {expected}
+
+
 async def test_a_run_lost_during_a_call_does_not_begin_with_its_result(
     one: RedisRunStore, two: RunStore, redis: Redis
 ) -> None:
@@ -136,7 +156,9 @@ async def test_readiness_reports_a_redis_without_memory(one: RedisRunStore, redi
     assert await one.update(key(), count_call) == 2
 
 
-async def test_foreign_values_in_redis_are_not_used(one: RedisRunStore, redis: Redis) -> None:
+async def test_foreign_values_in_redis_are_not_used(
+    one: RedisRunStore, two: RunStore, redis: Redis
+) -> None:
     await one.update(key("a"), count_call)
     (first,) = run_names(redis)
     await one.update(key("b"), count_call)
@@ -156,7 +178,7 @@ async def test_foreign_values_in_redis_are_not_used(one: RedisRunStore, redis: R
         kept: Any = redis.hgetall(second)
         redis.hset(second, mapping=changed)
         with pytest.raises(StateUnavailable):
-            await one.update(key("b"), count_call)
+            await two.update(key("b"), count_call)
         redis.hset(second, mapping=kept)
     assert redis.hget(second, "content") == content
     redis.delete(second)
@@ -250,6 +272,20 @@ async def test_a_run_that_the_database_lost_does_not_begin_again_where_it_is_kno
     async with opened(postgres_runs(postgres.url)) as other:
         with pytest.raises(RunExpired):
             await other.update(key(), count_call)
+    await owner.close()
+
+
+async def test_a_run_that_another_replica_began_again_ends_in_the_database(
+    in_postgres: PostgresRunStore, postgres: PostgresDatabase
+) -> None:
+    await in_postgres.update(key(), count_call)
+    owner = await asyncpg.connect(postgres.owner_url)
+    await owner.execute("TRUNCATE mcp_tools_proxy.runs")
+    async with opened(postgres_runs(postgres.url)) as other:
+        assert await other.update(key(), count_call) == 1
+        for it in (in_postgres, other):
+            with pytest.raises(RunExpired):
+                await it.update(key(), count_call)
     await owner.close()
 
 

@@ -76,8 +76,10 @@ INSERT INTO mcp_tools_proxy.runs
     (tenant_id, run_key, owner_key, version, ends_at, mark_ends_at)
 VALUES (current_setting('mcp_tools_proxy.tenant'), $1, $2, 0, clock_timestamp(),
     clock_timestamp() + $3 * interval '1 s')
-ON CONFLICT DO NOTHING
+ON CONFLICT (tenant_id, run_key) DO UPDATE
+    SET content = NULL, ends_at = excluded.ends_at, mark_ends_at = excluded.mark_ends_at
 """
+"""Ends and marks a run that the database has lost, even if another replica began it again."""
 _ERASE = "SELECT mcp_tools_proxy.erase_ended_runs()"
 
 log = structlog.get_logger()
@@ -158,12 +160,13 @@ class PostgresRunStore(RunStore):
         for _ in range(MAX_ATTEMPTS):
             async with self._database.transaction(key.tenant_id or ANY_TENANT) as rows:
                 found = await rows.fetchrow(_FIND, key.digest)
-                is_lost = found is None and self._used.has(key)
-                changed: tuple[T] | None = None
+                memory = None if found is None else self._memory(key, found)
+                is_lost = self._used.is_lost(key, memory)
+                changed: tuple[T, RunMemory] | None = None
                 if is_lost:
                     await rows.execute(_MARK_LOST, key.digest, key.owner, self._kept_s)
-                elif found is not None:
-                    changed = (await self._change(rows, key, found, change),)
+                elif memory is not None:
+                    changed = await self._change(rows, key, found["version"], memory, change)
                 elif may_begin:
                     changed = await self._begin(rows, key, change)
                 else:
@@ -172,23 +175,30 @@ class PostgresRunStore(RunStore):
                 log.error("runs.run_lost", store="postgresql")
                 raise ended_run()
             if changed is not None:
-                self._used.add(key)
-                return changed[0]
+                result, memory = changed
+                self._used.add(key, memory)
+                return result
         raise StateUnavailable(AWAY, reason="other replicas changed the run all the time")
 
-    async def _change(self, rows: Rows, key: RunKey, found: Any, change: Change[T]) -> T:
-        """Change the run in a locked row."""
+    def _memory(self, key: RunKey, found: Any) -> RunMemory:
+        """Return the memory in a row. Raises RunExpired for a mark."""
         if not found["is_open"]:
             raise ended_run()
-        version = found["version"]
-        memory = self._cipher.decrypt(found["content"], key, version)
+        return self._cipher.decrypt(found["content"], key, found["version"])
+
+    async def _change(
+        self, rows: Rows, key: RunKey, version: int, memory: RunMemory, change: Change[T]
+    ) -> tuple[T, RunMemory]:
+        """Change the run in a locked row."""
         result = change(memory)
         content = self._cipher.encrypt(memory, key, version + 1)
         seconds = self._limits.idle_s, self._kept_s
         await rows.execute(_UPDATE, key.digest, version, content, *seconds)
-        return result
+        return result, memory
 
-    async def _begin(self, rows: Rows, key: RunKey, change: Change[T]) -> tuple[T] | None:
+    async def _begin(
+        self, rows: Rows, key: RunKey, change: Change[T]
+    ) -> tuple[T, RunMemory] | None:
         """Begin a run; return None if another replica has begun it."""
         memory = RunMemory()
         result = change(memory)
@@ -202,4 +212,4 @@ class PostgresRunStore(RunStore):
         content = self._cipher.encrypt(memory, key, 1)
         seconds = self._limits.idle_s, self._kept_s
         inserted = await rows.fetchrow(_INSERT, key.digest, key.owner, 1, content, *seconds)
-        return None if inserted is None else (result,)
+        return None if inserted is None else (result, memory)

@@ -7,9 +7,11 @@ mark. Lua scripts change them atomically. All times are from the clock of Redis.
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from typing import NamedTuple
 
 import structlog
 from redis.asyncio import Redis
@@ -45,6 +47,13 @@ CHECK_S = 3.0
 MAX_ATTEMPTS = 100
 """Attempts to write an update, while other replicas change the same run."""
 
+MAX_LAST = 256
+"""Runs whose memory is also kept in this process, each of at most 64 KiB."""
+
+_VERSION_BITS = 40
+"""Bits of the first version. It is random: a run that began again after a loss has other versions.
+"""
+
 _READ_SCRIPT = f"""{NOW_SCRIPT}
 local found = redis.call('HMGET', KEYS[1], 'version', 'content')
 if found[1] then
@@ -68,7 +77,7 @@ end
 
 _WRITE_SCRIPT = f"""{NOW_SCRIPT}{_MARK}
 local found = redis.call('HMGET', KEYS[1], 'version', 'content')
-if (found[1] or '0') ~= ARGV[2] then
+if (found[1] or '') ~= ARGV[2] then
   return found[1] and {{'changed', found[1], found[2] or ''}} or {{'ended'}}
 end
 if not found[1] then
@@ -76,33 +85,42 @@ if not found[1] then
   if redis.call('ZSCORE', KEYS[2], ARGV[1]) then
     return {{'ended'}}
   end
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[8])
-  if redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[7]) then
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[9])
+  if redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[8]) then
     local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
-    return {{'many', first + ARGV[8] - now}}
+    return {{'many', first + ARGV[9] - now}}
   end
-  if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[6]) then
+  if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[7]) then
     return {{'full'}}
   end
   redis.call('ZADD', KEYS[3], now, ARGV[1])
-  redis.call('PEXPIRE', KEYS[3], ARGV[8])
+  redis.call('PEXPIRE', KEYS[3], ARGV[9])
 end
-redis.call('HSET', KEYS[1], 'version', ARGV[2] + 1, 'content', ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-mark(now + ARGV[4] + ARGV[5])
+redis.call('HSET', KEYS[1], 'version', ARGV[3], 'content', ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+mark(now + ARGV[5] + ARGV[6])
 return {{'written'}}
 """
 """Writes a run whose version is still the expected one. KEYS: the run, the tenant's marks, and its
-owner's new runs. ARGV: the digest of the run's key, expected version (0 for a new run), content,
-milliseconds of an idle run, of a mark, maximum runs, maximum new runs, their milliseconds.
+owner's new runs. ARGV: the digest of the run's key, expected version (empty for a new run), new
+version, content, milliseconds of an idle run, of a mark, maximum runs, maximum new runs, their
+milliseconds.
 """
 
 _LOST_SCRIPT = f"""{NOW_SCRIPT}{_MARK}
+redis.call('DEL', KEYS[1])
 mark(now + ARGV[2])
 """
-"""Marks a run that Redis has lost. ARGV: the digest of the run's key, milliseconds of the mark."""
+"""Ends and marks a run that Redis has lost. KEYS: the run, the tenant's marks. ARGV: the digest of
+the run's key, milliseconds of the mark.
+"""
 
 log = structlog.get_logger()
+
+
+class _Written(NamedTuple):
+    version: int
+    memory: RunMemory
 
 
 class RedisRunStore(RunStore):
@@ -132,6 +150,8 @@ class RedisRunStore(RunStore):
         self._write_script = self._redis.register_script(_WRITE_SCRIPT)
         self._lost_script = self._redis.register_script(_LOST_SCRIPT)
         self._used = UsedRuns(limits.idle_s + limits.mark_s, clock)
+        self._last: dict[bytes, _Written] = {}
+        """The last written memory of runs: saves a request if no other replica wrote since."""
         self._check_is_due = asyncio.Event()
         self._requests = RedisRequests(self._check_is_due.set, clock)
         self._probe = RedisProbe(
@@ -188,27 +208,54 @@ class RedisRunStore(RunStore):
             raise StateUnavailable(AWAY, reason=str(error)) from None
 
     async def _update(self, key: RunKey, change: Change[T], *, may_begin: bool) -> T:
-        answer, *found = await self._read(key)
-        if answer == b"unknown" and self._used.has(key):
-            await self._mark_lost(key)
-            raise ended_run()
-        if answer == b"ended" or (answer == b"unknown" and not may_begin):
-            raise ended_run()
+        known = self._last.get(key.digest) or await self._find(key, may_begin=may_begin)
         for _ in range(MAX_ATTEMPTS):
-            version, memory = self._decrypt(key, found) if found else (0, RunMemory())
+            memory = RunMemory() if known is None else known.memory.copy()
             result = change(memory)
-            answer, *found = await self._write(key, version, memory)
+            version = 1 + (secrets.randbits(_VERSION_BITS) if known is None else known.version)
+            answer, *found = await self._write(key, known, _Written(version, memory))
             match answer:
                 case b"written":
-                    self._used.add(key)
+                    self._keep(key, _Written(version, memory))
                     return result
+                case b"changed":
+                    known = await self._checked(key, self._decrypt(key, found))
                 case b"ended":
-                    raise ended_run()
+                    self._last.pop(key.digest, None)
+                    known = await self._find(key, may_begin=may_begin)
                 case b"full":
                     raise no_space()
-                case b"many":
+                case _:
                     raise too_many_new_runs(int(found[0]) / 1000)
         raise StateUnavailable(AWAY, reason="other replicas changed the run all the time")
+
+    def _keep(self, key: RunKey, written: "_Written") -> None:
+        self._used.add(key, written.memory)
+        self._last.pop(key.digest, None)
+        self._last[key.digest] = written
+        if len(self._last) > MAX_LAST:
+            del self._last[next(iter(self._last))]
+
+    async def _find(self, key: RunKey, *, may_begin: bool) -> "_Written | None":
+        """Return a run, or None for one that may begin. Raises RunExpired."""
+        answer, *found = await self._read(key)
+        if answer == b"found":
+            return await self._checked(key, self._decrypt(key, found))
+        if answer == b"unknown":
+            await self._checked(key, None)
+            if may_begin:
+                return None
+        raise ended_run()
+
+    async def _checked(self, key: RunKey, found: "_Written | None") -> "_Written | None":
+        """Return a run that Redis has. Raises RunExpired if another one was used here."""
+        if self._used.is_lost(key, None if found is None else found.memory):
+            self._last.pop(key.digest, None)
+            await self._mark_lost(key)
+            raise ended_run()
+        if found is not None:
+            self._used.add(key, found.memory)
+        return found
 
     async def _read(self, key: RunKey) -> list[bytes]:
         """Return "found" with version and content, "ended" or "unknown"."""
@@ -216,20 +263,20 @@ class RedisRunStore(RunStore):
             lambda: self._read_script(_names_of(key)[:2], [key.digest])
         )
 
-    async def _write(self, key: RunKey, version: int, memory: RunMemory) -> list[bytes]:
+    async def _write(self, key: RunKey, known: "_Written | None", new: "_Written") -> list[bytes]:
         """Return "written", "ended", "full", "many" with milliseconds, or "changed" as "found"."""
         limits = self._limits
-        arguments: list[bytes | int] = [key.digest, version]
-        arguments.append(self._cipher.encrypt(memory, key, version + 1))
+        arguments: list[bytes | int | str] = [key.digest, "" if known is None else known.version]
+        arguments += [new.version, self._cipher.encrypt(new.memory, key, new.version)]
         arguments += [self._idle_ms, self._mark_ms, limits.runs, limits.new_runs]
         arguments.append(int(OPENINGS_S * 1000))
         return await self._requests.for_call(lambda: self._write_script(_names_of(key), arguments))
 
-    def _decrypt(self, key: RunKey, found: list[bytes]) -> tuple[int, RunMemory]:
-        """Return version and memory of a run. Raises StateUnavailable if it is unreadable."""
+    def _decrypt(self, key: RunKey, found: list[bytes]) -> "_Written":
+        """Return a run. Raises StateUnavailable if it is unreadable."""
         number, content = found
         version = int(number) if number.isdigit() else 0
-        return version, self._cipher.decrypt(content, key, version)
+        return _Written(version, self._cipher.decrypt(content, key, version))
 
     async def _mark_lost(self, key: RunKey) -> None:
         """Mark a run that Redis has lost, so that other replicas do not begin it again either."""

@@ -192,15 +192,16 @@ MAX_USED_RUNS = 50_000
 class UsedRuns:
     """Runs that this process has used, of a store that several processes share.
 
-    Their updates wait for each other here: the calls of a batch would conflict in the store. If the
-    store has lost a run that is known here, it is not begun again. ``kept_s`` are the seconds of a
-    run with its mark; the longest unused runs of more than ``MAX_USED_RUNS`` are forgotten.
+    Their updates wait for each other here: the calls of a batch would conflict in the store. A run
+    that the store has lost is noticed, even if another replica began it again. ``kept_s`` are the
+    seconds of a run with its mark; the longest unused of more than ``MAX_USED_RUNS`` are forgotten.
     """
 
     def __init__(self, kept_s: float, clock: Callable[[], float]) -> None:
         self._kept_s = kept_s
         self._clock = clock
-        self._ends: dict[bytes, float] = {}
+        self._known: dict[bytes, tuple[float, bytes]] = {}
+        """By digest: the end of the mark, and the key of the memory."""
         self._turns: dict[bytes, tuple[asyncio.Lock, list[None]]] = {}
 
     @asynccontextmanager
@@ -216,16 +217,17 @@ class UsedRuns:
             if not waiting:
                 del self._turns[key.digest]
 
-    def add(self, key: RunKey) -> None:
+    def add(self, key: RunKey, memory: RunMemory) -> None:
         """Remember a run until its mark ends."""
-        self._ends.pop(key.digest, None)
-        self._ends[key.digest] = self._clock() + self._kept_s
-        if len(self._ends) > MAX_USED_RUNS:
-            del self._ends[next(iter(self._ends))]
+        self._known.pop(key.digest, None)
+        self._known[key.digest] = (self._clock() + self._kept_s, memory.key)
+        if len(self._known) > MAX_USED_RUNS:
+            del self._known[next(iter(self._known))]
 
-    def has(self, key: RunKey) -> bool:
-        """Return whether the store must have this run, or its mark."""
-        return self._ends.get(key.digest, 0.0) > self._clock()
+    def is_lost(self, key: RunKey, found: RunMemory | None) -> bool:
+        """Return whether the store has lost a run: it found none without a mark, or another one."""
+        ends_at, memory_key = self._known.get(key.digest, (0.0, b""))
+        return ends_at > self._clock() and (found is None or found.key != memory_key)
 
 
 MARK_BYTES = 500
