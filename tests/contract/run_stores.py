@@ -18,11 +18,11 @@ from mcp_tools_proxy.storage.runs.postgres_runs import PostgresRunStore
 from mcp_tools_proxy.storage.runs.redis_runs import RedisRunStore
 from mcp_tools_proxy.storage.runs.run_store import (
     MemoryRunStore,
-    RunCipher,
     RunKey,
     RunLimits,
     RunStore,
 )
+from mcp_tools_proxy.storage.runs.shared_runs import RunCipher
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import PostgresDatabase
 from tests.support.virtual_time import ManualClock

@@ -26,7 +26,6 @@ from mcp_tools_proxy.storage.idempotency.records import (
 )
 from mcp_tools_proxy.storage.runs.run_store import (
     MemoryRunStore,
-    RunCipher,
     RunLimits,
     RunStore,
     UnusableRunStore,
@@ -285,6 +284,7 @@ def build_run_store(settings: Settings) -> RunStore:
             is_wanted=name != "rate_limit_storage_url",
         )
     from mcp_tools_proxy.storage.record_cipher import RecordCipher  # noqa: PLC0415
+    from mcp_tools_proxy.storage.runs.shared_runs import RunCipher  # noqa: PLC0415
 
     cipher = RunCipher(RecordCipher(secret_keys(settings.state_key)))
     if url.startswith(POSTGRES_SCHEMES):

@@ -19,16 +19,15 @@ from mcp_tools_proxy.storage.runs.run_store import (
     AWAY,
     OPENINGS_S,
     Change,
-    RunCipher,
     RunKey,
     RunLimits,
     RunStore,
     T,
-    UsedRuns,
     ended_run,
     no_space,
     too_many_new_runs,
 )
+from mcp_tools_proxy.storage.runs.shared_runs import RunCipher, UsedRuns
 
 ERASE_S = 60.0
 """Seconds between two removals of the content of idle runs."""

@@ -30,16 +30,15 @@ from mcp_tools_proxy.storage.runs.run_store import (
     AWAY,
     OPENINGS_S,
     Change,
-    RunCipher,
     RunKey,
     RunLimits,
     RunStore,
     T,
-    UsedRuns,
     ended_run,
     no_space,
     too_many_new_runs,
 )
+from mcp_tools_proxy.storage.runs.shared_runs import RunCipher, UsedRuns
 
 CHECK_S = 3.0
 """Seconds between two checks of Redis."""
