@@ -136,6 +136,20 @@ def test_exactly_sequences_of_whole_words_are_values_of_a_task(
     assert is_of_task(" ".join(map("".join, task)), " ".join(value)) == is_there
 
 
+ADDRESSES = ("bob@a.com", "https://a.com/x", "docs/report_1.txt", "12345678", "a.com")
+
+
+@given(st.sampled_from(ADDRESSES), st.characters(), st.data())
+def test_no_letter_in_an_address_can_be_added_or_replaced(
+    address: str, letter: str, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(1, len(address) - 1))
+    changed = address[:place] + letter + address[place + data.draw(st.integers(0, 1)) :]
+    is_same = changed.isascii() and changed.lower() == address
+    is_grouped = address.isdigit() and changed.replace(" ", "").replace("-", "") == address
+    assert is_same or is_grouped or not is_of_task(f"use {address} please", changed)
+
+
 @given(st.text())
 def test_the_normal_form_is_stable(text: str) -> None:
     normal = normal_text(text)
