@@ -5,9 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 
-from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.components import (
+    DOCUMENT_ARGUMENT,
+    ComponentSpec,
+    JsonObject,
+    ToolSpec,
+)
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import Label, ToolLabels
+from mcp_tools_proxy.policy.runs.tool_labels import action_name
 
 
 class ArgumentType(StrEnum):
@@ -26,7 +32,9 @@ class PolicyAction:
     """A tool, or a way to read from a server, as policies see it.
 
     ``server`` is ``gateway`` for the gateway's own. ``types`` are the arguments with a type,
-    ``required`` those that every call has. ``documents`` tells that calls name a document.
+    ``required`` those that every call has. ``keys`` are the property names that the input schema
+    declares at any depth; other keys of objects are values. ``documents`` tells that calls name a
+    document.
     """
 
     name: str
@@ -34,12 +42,44 @@ class PolicyAction:
     labels: ToolLabels
     types: Mapping[str, ArgumentType]
     required: frozenset[str]
+    keys: frozenset[str] = frozenset()
     documents: bool = False
 
     @property
     def groups(self) -> tuple[str, ...]:
         """The groups of the action: its server and its labels."""
         return (f"server:{self.server}", *(f"label:{it}" for it in sorted(self.labels.labels)))
+
+
+LOCAL_SERVER = "gateway"
+"""The server of the gateway's own tools in policies."""
+
+
+def action_of(spec: ComponentSpec, labels: ToolLabels, *, completion: bool = False) -> PolicyAction:
+    """Return the action of a component, or of the completion of a prompt's arguments."""
+    schema = spec.input_schema if isinstance(spec, ToolSpec) else {}
+    types, required = argument_types(schema)
+    return PolicyAction(
+        name=action_name(spec, completion=completion),
+        server=spec.server_id or LOCAL_SERVER,
+        labels=labels,
+        types=types,
+        required=required,
+        keys=frozenset(_declared_keys(schema)),
+        documents=spec.server_id is None and DOCUMENT_ARGUMENT in types,
+    )
+
+
+def _declared_keys(schema: object) -> Iterator[str]:
+    stack = [schema]
+    while stack:
+        match stack.pop():
+            case Mapping() as members:
+                if isinstance(properties := members.get("properties"), Mapping):
+                    yield from properties
+                stack += members.values()
+            case list() | tuple() as items:
+                stack += items
 
 
 _SCALARS = {

@@ -2,12 +2,20 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cedarpy
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.policy.cedar.written_policy import Path, PolicyMode, WrittenPolicy
+from mcp_tools_proxy.policy.cedar.call_facts import (
+    FactUnavailable,
+    PolicyCall,
+    entities_of,
+    request_of,
+)
+from mcp_tools_proxy.policy.cedar.condition_facts import Path
+from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
+from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 
 _PERMIT = "(permit)"
 _ALL = {"op": "All"}
@@ -21,53 +29,127 @@ _BASE = {
 
 
 class Verdict(NamedTuple):
-    """The policies that forbid a call, by their mode.
+    """The policies that forbid a call, by their mode, in the order of their ids.
 
-    ``failed`` tells that a policy could not be evaluated: such a call is refused, because Cedar
-    skips the policy and would permit it.
+    ``failed`` tells why policies could not be evaluated: such a call is refused, because Cedar
+    skips a policy that fails and would permit the call. ``run_required`` are policies that need a
+    run, which the call does not name. ``log_failed`` tells why ``log_only`` policies could not be
+    evaluated: they never change the outcome of a call, so skipping them permits nothing.
     """
 
     enforced: Sequence[WrittenPolicy] = ()
     approve: Sequence[WrittenPolicy] = ()
     logged: Sequence[WrittenPolicy] = ()
     failed: Sequence[str] = ()
+    run_required: Sequence[WrittenPolicy] = ()
+    log_failed: Sequence[str] = ()
+    unavailable: Sequence[str] = ()
+    """Why policies cannot be evaluated yet; the call can be repeated later."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the call is not made now."""
+        return bool(
+            self.enforced
+            or self.approve
+            or self.failed
+            or self.run_required
+            or self.unavailable
+        )
 
 
 PERMITTED = Verdict()
 
 
 @dataclass(frozen=True, slots=True)
-class ToolPolicies:
-    """The policies whose scope includes one tool; ``reads`` are the facts that they need."""
+class _Prepared:
+    """Policies that are evaluated together; ``paths`` are the facts that they need."""
 
     policies: Mapping[str, WrittenPolicy]
-    reads: frozenset[Path]
+    paths: frozenset[Path]
     compiled: cedarpy.PolicySet
 
     @classmethod
-    def of(cls, policies: Iterable[WrittenPolicy]) -> "ToolPolicies":
-        """Prepare policies of one tool."""
+    def of(cls, policies: Iterable[WrittenPolicy], *, scope_only: bool = False) -> "_Prepared":
         known = {it.policy_id: it for it in policies}
-        written = {policy_id: it.as_json for policy_id, it in known.items()}
+        written = {
+            policy_id: {**it.as_json, "conditions": []} if scope_only else it.as_json
+            for policy_id, it in known.items()
+        }
         whole = {
             "templates": {},
             "templateLinks": [],
             "staticPolicies": {**written, _PERMIT: _BASE},
         }
+        paths = (it.facts.paths for it in known.values())
         return cls(
             known,
-            frozenset().union(*(it.reads | it.tests for it in known.values())),
-            cedarpy.PolicySet.from_json_str(json.dumps(whole)),
+            frozenset() if scope_only else frozenset().union(*paths),
+            cedarpy.PolicySet.from_json_str(json.dumps(whole), release_gil=True),
         )
 
-    def decide(self, request: dict[str, Any], entities: str) -> Verdict:
-        """Return the policies that forbid a request."""
-        result = cedarpy.is_authorized(request, self.compiled, entities)
-        fired = [self.policies[it] for it in result.diagnostics.reasons if it != _PERMIT]
+    def fired(
+        self, call: PolicyCall, memory: RunMemory | None, entities: str
+    ) -> tuple[list[WrittenPolicy], list[str]]:
+        """Return the policies that forbid a call, and why others could not be evaluated."""
+        if not self.policies:
+            return [], []
+        try:
+            request = request_of(call, memory, self.paths)
+        except FactUnavailable as error:
+            return [], [str(error)]
+        result = cedarpy.is_authorized(dict(request), self.compiled, entities)
+        reasons = sorted(it for it in result.diagnostics.reasons if it != _PERMIT)
         failed = list(result.diagnostics.errors)
         if result.decision is cedarpy.Decision.NoDecision and not failed:
             failed = ["no decision"]
-        if not fired and not failed:
+        if not reasons and not failed and not result.allowed:
+            failed = ["a refusal without a policy"]
+        return [self.policies[it] for it in reasons], failed
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicies:
+    """The policies whose scope includes one tool.
+
+    ``binding`` are those that are not ``log_only``, evaluated alone if the whole set fails.
+    ``scopes`` are the scopes of policies that need a run, for calls without one.
+    """
+
+    whole: _Prepared
+    binding: _Prepared
+    scopes: _Prepared
+
+    @classmethod
+    def of(cls, policies: Iterable[WrittenPolicy]) -> "ToolPolicies":
+        """Prepare policies of one tool."""
+        known = list(policies)
+        binding = [it for it in known if it.mode is not PolicyMode.LOG_ONLY]
+        whole = _Prepared.of(known)
+        return cls(
+            whole,
+            whole if len(binding) == len(known) else _Prepared.of(binding),
+            _Prepared.of((it for it in binding if it.needs_run), scope_only=True),
+        )
+
+    def decide(self, call: PolicyCall, memory: RunMemory | None) -> Verdict:
+        """Return the policies that stop a call; ``memory`` is that before the call, if any."""
+        if not self.whole.policies:
+            return PERMITTED
+        try:
+            entities = entities_of(call)
+        except ValueError as error:
+            return Verdict(failed=[str(error)])
+        if memory is None and self.scopes.policies:
+            required, failed = self.scopes.fired(call, memory, entities)
+            if failed or required:
+                return Verdict(failed=failed, run_required=required)
+        fired, failed = self.whole.fired(call, memory, entities)
+        log_failed: Sequence[str] = ()
+        if failed and self.binding is not self.whole:
+            log_failed = failed
+            fired, failed = self.binding.fired(call, memory, entities)
+        if not fired and not failed and not log_failed:
             return PERMITTED
         by_mode = {mode: [it for it in fired if it.mode is mode] for mode in PolicyMode}
         return Verdict(
@@ -75,4 +157,5 @@ class ToolPolicies:
             by_mode[PolicyMode.APPROVE],
             by_mode[PolicyMode.LOG_ONLY],
             failed,
+            log_failed=log_failed,
         )

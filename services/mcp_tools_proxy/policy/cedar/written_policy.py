@@ -4,18 +4,20 @@ Only ``forbid`` policies exist; calls that none forbids are permitted. Annotatio
 (required, unique), ``@message``, ``@mode``, ``@run``, ``@approvers``.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any
+
+import cedarpy
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.policy.cedar.condition_facts import ConditionFacts, InvalidPolicy, Node
+from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
-Path = tuple[str, ...]
-"""Attributes below ``context``, such as ``("run", "called", "crm:refund")``."""
-
-Node = Mapping[str, Any]
+_OF_RUNS = ("run", "target", "embedded", "origin")
+"""Facts that come from a run. Without one, no origin is known."""
 
 
 class PolicyMode(StrEnum):
@@ -26,21 +28,11 @@ class PolicyMode(StrEnum):
     APPROVE = "approve"
 
 
-class InvalidPolicy(ValueError):
-    """A policy that cannot be used; ``policy_id`` is its ``@id`` or position in the file."""
-
-    def __init__(self, policy_id: str, problem: str) -> None:
-        super().__init__(problem)
-        self.policy_id = policy_id
-        self.problem = problem
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPolicy:
     """One ``forbid`` policy. ``as_json`` is Cedar's JSON form.
 
-    ``actions`` are the actions and groups in its scope, None for all. ``reads`` are the paths
-    below ``context`` in its conditions, ``tests`` those after ``has``.
+    ``actions`` are the actions and groups in its scope, None for all.
     """
 
     policy_id: str
@@ -51,23 +43,34 @@ class WrittenPolicy:
     run_is_optional: bool
     approvers: tuple[str, ...]
     actions: frozenset[str] | None
-    reads: frozenset[Path]
-    tests: frozenset[Path]
+    facts: ConditionFacts
 
     @property
-    def reads_run(self) -> bool:
-        """Whether it needs the facts of a run."""
-        return any(path[0] == "run" for path in self.reads | self.tests)
+    def text(self) -> str:
+        """The policy in Cedar's own syntax."""
+        whole = {"templates": {}, "templateLinks": [], "staticPolicies": {"policy": self.as_json}}
+        return cedarpy.policies_from_json_str(json.dumps(whole))
+
+    @property
+    def needs_run(self) -> bool:
+        """Whether a call without a run is refused: it reads what only a run knows."""
+        return not self.run_is_optional and any(it[0] in _OF_RUNS for it in self.facts.paths)
+
+    def applies_to(self, action: PolicyAction) -> bool:
+        """Return whether an action is in its scope."""
+        return self.actions is None or not self.actions.isdisjoint((action.name, *action.groups))
 
 
 _ANNOTATIONS = ("id", "message", "mode", "run", "approvers")
 
 
-def policies_in(file: str, written: Node) -> Iterator[WrittenPolicy]:
-    """Yield the policies of a parsed file. Raises InvalidPolicy.
-
-    ``written`` is a policy set in Cedar's JSON form.
-    """
+def read_policies(file: str, text: str) -> Iterator[WrittenPolicy]:
+    """Yield the policies in a file's text. Raises InvalidPolicy."""
+    try:
+        written = json.loads(cedarpy.policies_to_json_str(text))
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:500]
+        raise InvalidPolicy("", f"cannot be parsed: {reason}") from error
     if written.get("templates"):
         raise InvalidPolicy("templates", "templates (?principal, ?resource) cannot be used here")
     for place, policy in written["staticPolicies"].items():
@@ -88,11 +91,7 @@ def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
         raise InvalidPolicy(
             policy_id, "is a permit; write forbid policies only: other calls are permitted"
         )
-    bodies = [it["body"] for it in policy.get("conditions", ())]
-    reads: set[Path] = set()
-    tests: set[Path] = set()
-    for body in bodies:
-        _collect(body, reads, tests)
+    facts = ConditionFacts.of(policy_id, [it["body"] for it in policy.get("conditions", ())])
     return WrittenPolicy(
         policy_id=policy_id,
         file=file,
@@ -102,8 +101,7 @@ def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
         run_is_optional=_run_is_optional(policy_id, annotations.get("run")),
         approvers=tuple(annotations.get("approvers", "").replace(",", " ").split()),
         actions=_actions(policy_id, policy["action"]),
-        reads=frozenset(reads),
-        tests=frozenset(tests),
+        facts=facts,
     )
 
 
@@ -131,36 +129,3 @@ def _actions(policy_id: str, scope: Node) -> frozenset[str] | None:
         case _:
             raise InvalidPolicy(policy_id, "has a scope of actions that cannot be used here")
     return frozenset(str(it["id"]) for it in entities)
-
-
-def _collect(node: object, reads: set[Path], tests: set[Path]) -> None:
-    """Add the paths below ``context`` in an expression."""
-    if isinstance(node, list):
-        for it in node:
-            _collect(it, reads, tests)
-        return
-    if not isinstance(node, Mapping):
-        return
-    path = _path(node)
-    if path:
-        reads.add(path)
-        return
-    for key, value in node.items():
-        if key == "Value":
-            continue
-        if key == "has" and (left := _path(value["left"])) is not None:
-            tests.add((*left, value["attr"]))
-            continue
-        _collect(value, reads, tests)
-
-
-def _path(node: object) -> Path | None:
-    """Return the path of an attribute below ``context``, () for ``context`` itself."""
-    match node:
-        case {"Var": "context"}:
-            return ()
-        case {".": {"left": left, "attr": str(attr)}}:
-            above = _path(left)
-            return None if above is None else (*above, attr)
-        case _:
-            return None

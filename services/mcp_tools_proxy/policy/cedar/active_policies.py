@@ -1,0 +1,119 @@
+"""The active set of policies: which are valid, which wait for servers, and their decisions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
+from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
+from mcp_tools_proxy.policy.cedar.policy_set import ToolPolicies, Verdict
+from mcp_tools_proxy.policy.cedar.vocabulary import Vocabulary
+from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
+from mcp_tools_proxy.policy.runs.run_memory import RunMemory
+
+MAX_POLICIES = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivePolicies:
+    """The last valid set of policies, prepared for the known tools.
+
+    ``loaded`` is False until a set was valid since the start: every call is unavailable.
+    ``waiting`` are policies that name tools of servers not discovered yet, by id, with the servers.
+    """
+
+    loaded: bool = False
+    written: tuple[WrittenPolicy, ...] = ()
+    waiting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_action: Mapping[str, ToolPolicies] = field(default_factory=dict)
+    unavailable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tool → the ids of waiting policies whose scope includes it."""
+    problems: tuple[InvalidPolicy, ...] = ()
+    """The problems of the current files, which are not active if there is one."""
+
+    def decide(self, call: PolicyCall, memory: RunMemory | None) -> Verdict:
+        """Return the policies that stop a call; ``memory`` is that before the call, if any.
+
+        A tool that is newer than this object is unavailable until ``load_policies`` knows it.
+        """
+        name = call.action.name
+        policies = self.by_action.get(name)
+        if not self.loaded or policies is None:
+            return Verdict(unavailable=("no policies are loaded for this tool yet",))
+        if waiting := self.unavailable.get(name):
+            return Verdict(unavailable=waiting)
+        return policies.decide(call, memory)
+
+
+def load_policies(
+    before: ActivePolicies,
+    written: Iterable[WrittenPolicy] | None,
+    *,
+    actions: Iterable[PolicyAction],
+    servers: Iterable[str],
+    undiscovered: Iterable[str],
+) -> ActivePolicies:
+    """Return the state after a change of policies or tools. Blocks: call it in a thread.
+
+    ``written`` are the policies of all files, None if a file is invalid: the last valid set is
+    prepared for the current tools. Policies that were valid before are not validated again, so that
+    a tool's changed schema leaves them active.
+    """
+    known = list(actions)
+    vocabulary = Vocabulary.of(known, servers, undiscovered)
+    accepted = {it.policy_id: it for it in before.written if it.policy_id not in before.waiting}
+    policies = before.written if written is None else tuple(written)
+    problems: list[InvalidPolicy] = []
+    waiting: dict[str, tuple[str, ...]] = {}
+    for it in policies:
+        if accepted.get(it.policy_id) == it:
+            continue
+        found = vocabulary.check(it)
+        problems += (InvalidPolicy(it.policy_id, problem, it.file) for problem in found.problems)
+        if found.waits_for:
+            waiting[it.policy_id] = tuple(dict.fromkeys(found.waits_for))
+    if written is not None and problems:
+        return replace(
+            load_policies(before, None, actions=known, servers=servers, undiscovered=undiscovered),
+            problems=tuple(problems),
+        )
+    # A waiting policy of the last valid set can turn out to be wrong once its server is known. It
+    # keeps waiting, because to drop it would permit calls.
+    for problem in problems:
+        waiting.setdefault(problem.policy_id, ())
+    if written is None and not before.loaded:
+        return ActivePolicies(problems=tuple(problems))
+    return _prepared(policies, waiting, known, tuple(problems))
+
+
+def _prepared(
+    policies: tuple[WrittenPolicy, ...],
+    waiting: Mapping[str, tuple[str, ...]],
+    actions: Iterable[PolicyAction],
+    problems: tuple[InvalidPolicy, ...],
+) -> ActivePolicies:
+    prepared: dict[tuple[str, ...], ToolPolicies] = {}
+    by_action: dict[str, ToolPolicies] = {}
+    unavailable: dict[str, tuple[str, ...]] = {}
+    for action in actions:
+        applicable = [it for it in policies if it.applies_to(action)]
+        active = [it for it in applicable if it.policy_id not in waiting]
+        ids = tuple(it.policy_id for it in active)
+        if ids not in prepared:
+            prepared[ids] = ToolPolicies.of(active)
+        by_action[action.name] = prepared[ids]
+        if blocked := tuple(
+            it.policy_id
+            for it in applicable
+            if it.policy_id in waiting and it.mode is not PolicyMode.LOG_ONLY
+        ):
+            unavailable[action.name] = blocked
+    return ActivePolicies(
+        loaded=True,
+        written=policies,
+        waiting=waiting,
+        by_action=by_action,
+        unavailable=unavailable,
+        problems=problems,
+    )

@@ -1,0 +1,239 @@
+"""The request, context and entities that Cedar receives for a call.
+
+Arguments are built typed. Raw JSON is never passed: Cedar takes ``{"__entity": …}`` for an entity,
+and decides nothing about a context with a float, null, or an integer over 64 bits.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.policy.cedar.condition_facts import Path
+from mcp_tools_proxy.policy.cedar.fact_schema import LOCAL_SERVER, ArgumentType, PolicyAction
+from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
+from mcp_tools_proxy.policy.runs.values import embedded_values, normal_text
+from mcp_tools_proxy.wire.text import quote
+
+_MIN_INTEGER = -(2**63)
+_DECIMAL_STEPS = Decimal(10_000)
+"""Cedar's decimals are 64-bit integers of ten-thousandths."""
+
+
+class FactUnavailable(Exception):
+    """A fact that a policy reads cannot be given to Cedar: the call is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyCall:
+    """A call as policies see it; ``arguments`` are the final ones.
+
+    ``now`` has the time zone in which policies read the clock.
+    """
+
+    caller: Caller
+    entry: str
+    action: PolicyAction
+    arguments: JsonObject
+    now: datetime
+
+    @property
+    def target_names(self) -> frozenset[str]:
+        """The arguments that say where data goes."""
+        targets = self.action.labels.targets
+        return frozenset(self.arguments) if targets is None else targets
+
+
+def request_of(call: PolicyCall, memory: RunMemory | None, paths: Iterable[Path]) -> JsonObject:
+    """Return the request with the facts at ``paths``. Raises FactUnavailable."""
+    resource_type, resource_id = _resource(call)
+    context: dict[str, object] = {}
+    for path in paths:
+        _add(context, path, call, memory)
+    return {
+        "principal": {"type": "User", "id": call.caller.user_id},
+        "action": {"type": "Action", "id": call.action.name},
+        "resource": {"type": resource_type, "id": resource_id},
+        "context": context,
+    }
+
+
+def entities_of(call: PolicyCall) -> str:
+    """Return the user with tenant, roles and agent, the resource, and the action's groups."""
+    caller, action = call.caller, call.action
+    parents = [("Tenant", caller.tenant_id), *(("Role", it) for it in caller.roles)]
+    if caller.agent is not None:
+        parents.append(("Agent", caller.agent))
+    resource_type, resource_id = _resource(call)
+    above = [("Server", action.server)] if resource_type == "Document" else []
+    return json.dumps(
+        [
+            _entity("User", caller.user_id, parents),
+            _entity(resource_type, resource_id, above),
+            _entity("Action", action.name, [("Action", it) for it in action.groups]),
+        ]
+    )
+
+
+def _entity(kind: str, name: str, parents: Iterable[tuple[str, str]]) -> JsonObject:
+    above = [{"type": of, "id": it} for of, it in parents]
+    return {"uid": {"type": kind, "id": name}, "attrs": {}, "parents": above}
+
+
+def _resource(call: PolicyCall) -> tuple[str, str]:
+    if call.action.documents:
+        document = call.arguments.get(DOCUMENT_ARGUMENT)
+        if isinstance(document, str):
+            return "Document", document
+    return "Server", call.action.server
+
+
+def _add(
+    context: dict[str, object], path: Path, call: PolicyCall, memory: RunMemory | None
+) -> None:
+    """Add one fact, with the records above it."""
+    match path:
+        case ("entry",):
+            context["entry"] = call.entry
+        case ("clock", *rest):
+            clock = _record(context, "clock")
+            if rest:
+                clock[rest[0]] = _clock(call.now, rest[0])
+        case ("target",):
+            found = (it for name in call.target_names for it in _values(call, name))
+            context["target"] = _origins(found, memory)
+        case ("embedded",):
+            names = call.arguments.keys() - call.target_names
+            texts = (it for name in names for it in _values(call, name))
+            context["embedded"] = _origins(embedded_values(texts), memory)
+        case ("origin", *rest):
+            origin = _record(context, "origin")
+            if rest:
+                origin[rest[0]] = _origins(_values(call, rest[0]), memory)
+        case ("args", *rest):
+            args = _record(context, "args")
+            if rest and (value := call.arguments.get(rest[0])) is not None:
+                args[rest[0]] = _argument(call.action, rest[0], value)
+        case ("run", *rest):
+            if memory is not None:
+                _add_run(_record(context, "run"), rest, memory)
+
+
+def _record(above: dict[str, object], name: str) -> dict[str, object]:
+    found = above.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise FactUnavailable(f"{quote(name)} is not a record")
+    return found
+
+
+def _add_run(run: dict[str, object], path: list[str], memory: RunMemory) -> None:
+    match path:
+        case ["calls" | "errors" | "repeats" | "tokens" as name]:
+            run[name] = min(MAX_INTEGER, int(getattr(memory, name)))
+        case ["read_only" | "undeclared" as name]:
+            run[name] = bool(getattr(memory, name))
+        case ["seen"]:
+            run["seen"] = list(memory.seen)
+        case ["called" | "succeeded" | "total" as name, *rest]:
+            counts = _record(run, name)
+            known = memory.totals if name == "total" else getattr(memory, name)
+            for it in rest[:1]:
+                counts[it] = min(MAX_INTEGER, known.get(it, 0))
+
+
+def _clock(now: datetime, name: str) -> object:
+    match name:
+        case "hour":
+            return now.hour
+        case "weekday":
+            return now.isoweekday()
+        case _:
+            at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            return {"__extn": {"fn": "datetime", "arg": at}}
+
+
+def _values(call: PolicyCall, name: str) -> Iterator[object]:
+    """Yield the texts and numbers in an argument, and the keys that its schema does not declare.
+
+    ``{"recipients": {"eve@evil.io": "to"}}`` names an address in a key.
+    """
+    stack = [call.arguments.get(name)]
+    while stack:
+        match stack.pop():
+            case Mapping() as members:
+                yield from members.keys() - call.action.keys
+                stack += members.values()
+            case list() | tuple() as items:
+                stack += items
+            case bool() | None:
+                continue
+            case it:
+                yield it
+
+
+def _origins(values: Iterable[object], memory: RunMemory | None) -> list[str]:
+    """Return the origins of values; without a run, all are ``text``."""
+    found: set[str] = set()
+    for value in values:
+        if memory is not None:
+            found |= memory.origins(value)
+        elif normal_text(value):
+            found.add(TEXT)
+    return sorted(found)
+
+
+def _argument(action: PolicyAction, name: str, value: object) -> object:
+    """Return an argument as a value of its Cedar type."""
+    match action.types.get(name), value:
+        case ArgumentType.STRING, str() as text:
+            return _text(name, text)
+        case ArgumentType.BOOL, bool():
+            return value
+        case ArgumentType.LONG, int() | float() if not isinstance(value, bool):
+            return _integer(name, value)
+        case ArgumentType.DECIMAL, int() | float() if not isinstance(value, bool):
+            return _decimal(name, value)
+        case ArgumentType.STRINGS, list() | tuple() as items:
+            return [_item(name, it) for it in items]
+    raise FactUnavailable(f"{quote(name)} does not have the type that policies read")
+
+
+def _text(name: str, text: str) -> str:
+    if any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False:
+        raise FactUnavailable(f"{quote(name)} has half of a surrogate pair")
+    return text
+
+
+def _item(name: str, item: object) -> str:
+    if isinstance(item, str):
+        return _text(name, item)
+    text = normal_text(item)
+    if text is None:
+        raise FactUnavailable(f"{quote(name)} has an item that policies cannot read")
+    return text
+
+
+def _integer(name: str, value: float) -> int:
+    if isinstance(value, float) and not value.is_integer():
+        raise FactUnavailable(f"{quote(name)} is not an integer")
+    number = int(value)
+    if not _MIN_INTEGER <= number <= MAX_INTEGER:
+        raise FactUnavailable(f"{quote(name)} has more than 64 bits")
+    return number
+
+
+def _decimal(name: str, value: float) -> JsonObject:
+    if isinstance(value, int) and not _MIN_INTEGER <= value <= MAX_INTEGER:
+        raise FactUnavailable(f"{quote(name)} is too large for a decimal")
+    try:
+        steps = Decimal(repr(value)) * _DECIMAL_STEPS
+        number = int(steps)
+    except (InvalidOperation, OverflowError, ValueError):
+        raise FactUnavailable(f"{quote(name)} is not a decimal") from None
+    if number != steps or not _MIN_INTEGER <= number <= MAX_INTEGER:
+        raise FactUnavailable(f"{quote(name)} needs more than four digits after the point")
+    sign, (whole, part) = "-" if number < 0 else "", divmod(abs(number), 10_000)
+    return {"__extn": {"fn": "decimal", "arg": f"{sign}{whole}.{part:04}"}}

@@ -1,0 +1,138 @@
+"""The facts in a policy's conditions: what it reads, tests with ``has``, and compares with texts.
+
+Cedar's validation accepts a misspelt name after ``has`` and a misspelt text, and such a policy
+never fires.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+Path = tuple[str, ...]
+"""Attributes below ``context``, such as ``("run", "called", "crm:refund")``."""
+
+Node = Mapping[str, Any]
+
+CLOCK_FACTS = ("hour", "weekday", "at")
+RUN_NUMBERS = ("calls", "errors", "repeats", "tokens")
+RUN_FLAGS = ("read_only", "undeclared")
+RUN_COUNTS = ("called", "succeeded", "total")
+
+_RECORDS: frozenset[Path] = frozenset(
+    ((), ("clock",), ("run",), ("origin",), ("args",), *(("run", it) for it in RUN_COUNTS))
+)
+
+
+class InvalidPolicy(ValueError):
+    """A policy that cannot be used; ``policy_id`` is its ``@id`` or position in the file."""
+
+    def __init__(self, policy_id: str, problem: str, file: str = "") -> None:
+        super().__init__(problem)
+        self.policy_id = policy_id
+        self.file = file
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFacts:
+    """``reads`` are paths whose values are used, ``tests`` those after ``has``.
+
+    ``texts`` are pairs of a path and a text with which its value is compared.
+    """
+
+    reads: frozenset[Path]
+    tests: frozenset[Path]
+    texts: frozenset[tuple[Path, str]]
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """All paths that have to be in the context."""
+        return self.reads | self.tests
+
+    @classmethod
+    def of(cls, policy_id: str, bodies: Iterable[object]) -> "ConditionFacts":
+        """Return the facts in conditions. Raises InvalidPolicy."""
+        reads: set[Path] = set()
+        tests: set[Path] = set()
+        texts: set[tuple[Path, str]] = set()
+        stack = list(bodies)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, list):
+                stack += node
+                continue
+            if not isinstance(node, Mapping):
+                continue
+            if (path := _path(node)) is not None:
+                reads.add(_value_path(policy_id, path))
+                continue
+            for operator, operands in node.items():
+                if operator == "Value":
+                    continue
+                if operator in ("has", "hasTag", "getTag"):
+                    tests.add(_tested(policy_id, operator, operands))
+                    continue
+                if operator in _COMPARISONS:
+                    texts.update(_compared(operands))
+                stack.append(operands)
+        return cls(frozenset(reads), frozenset(tests), frozenset(texts))
+
+
+_COMPARISONS = ("contains", "containsAny", "containsAll", "==", "!=")
+
+
+def _value_path(policy_id: str, path: Path) -> Path:
+    """Return a path that is no record: only facts that a policy names are computed, so a whole
+    record would differ from what its author sees."""
+    if path in _RECORDS:
+        raise InvalidPolicy(
+            policy_id, f"uses {_shown(path)} as a whole; name the attributes that it needs"
+        )
+    return path
+
+
+def _tested(policy_id: str, operator: str, operands: Node) -> Path:
+    left = _path(operands["left"])
+    if operator != "has" or left is None:
+        raise InvalidPolicy(policy_id, f"uses {operator} on something else than context")
+    return (*left, str(operands["attr"]))
+
+
+def _compared(operands: Node) -> Iterator[tuple[Path, str]]:
+    sides = [*_choices(operands["left"]), *_choices(operands["right"])]
+    texts = [it["Value"] for it in sides if isinstance(it.get("Value"), str)]
+    for side in sides:
+        if path := _path(side):
+            yield from ((path, text) for text in texts)
+
+
+def _choices(node: Node) -> Iterator[Node]:
+    """Yield the parts of an expression whose values it can have or contain."""
+    stack = [node]
+    while stack:
+        match stack.pop():
+            case {"if-then-else": {"then": first, "else": second}}:
+                stack += [first, second]
+            case {"Set": list() as items}:
+                stack += items
+            case it:
+                yield it
+
+
+def _path(node: object) -> Path | None:
+    """Return the path of an attribute below ``context``, () for ``context`` itself."""
+    steps: list[str] = []
+    while True:
+        match node:
+            case {"Var": "context"}:
+                return tuple(reversed(steps))
+            case {".": {"left": left, "attr": str(attr)}}:
+                steps.append(attr)
+                node = left
+            case _:
+                return None
+
+
+def _shown(path: Path) -> str:
+    return ".".join(("context", *path))

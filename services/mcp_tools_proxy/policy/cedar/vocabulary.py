@@ -1,0 +1,159 @@
+"""The names that policies can use, and the check of a policy against them and Cedar's schema."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import cedarpy
+
+from mcp_tools_proxy.domain.audit import Entry
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.run import Label
+from mcp_tools_proxy.policy.cedar.condition_facts import (
+    CLOCK_FACTS,
+    RUN_COUNTS,
+    RUN_FLAGS,
+    RUN_NUMBERS,
+    Path,
+)
+from mcp_tools_proxy.policy.cedar.fact_schema import (
+    LOCAL_SERVER,
+    ArgumentType,
+    PolicyAction,
+    schema_text,
+)
+from mcp_tools_proxy.policy.cedar.written_policy import WrittenPolicy
+from mcp_tools_proxy.policy.runs.run_memory import CLAIMED, TASK, TEXT
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
+from mcp_tools_proxy.wire.text import quote
+
+_CONTEXT = ("entry", "clock", "target", "embedded", "run", "origin", "args")
+_RUN = (*RUN_NUMBERS, *RUN_FLAGS, *RUN_COUNTS, "seen")
+_LABEL_GROUPS = frozenset(f"label:{it}" for it in Label)
+_NO_TOOL = "unable to find an applicable action given the policy scope constraints"
+_MAX_ERRORS = 10
+
+
+class Findings:
+    """The problems of a policy, and its names that may exist once more servers are discovered."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.waits_for: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names in policies; ``undiscovered`` are servers whose tools are not known yet."""
+
+    actions: Mapping[str, PolicyAction]
+    undiscovered: frozenset[str]
+    groups: frozenset[str]
+    totals: frozenset[str]
+    origins: frozenset[str]
+    seen: frozenset[str]
+    schema: cedarpy.Schema
+
+    @classmethod
+    def of(
+        cls, actions: Iterable[PolicyAction], servers: Iterable[str], undiscovered: Iterable[str]
+    ) -> "Vocabulary":
+        """Return the names for known actions and the servers of mcp.json."""
+        known = {it.name: it for it in actions}
+        server_groups = {
+            f"server:{it}" for it in (LOCAL_SERVER, *servers, *(it.server for it in known.values()))
+        }
+        sources = (f"{it.name}#{path}" for it in known.values() for path in it.labels.identifiers)
+        totals = (
+            f"{it.name}#{name}"
+            for it in known.values()
+            for name, kind in it.types.items()
+            if kind is ArgumentType.LONG
+        )
+        return cls(
+            known,
+            frozenset(undiscovered),
+            _LABEL_GROUPS | server_groups,
+            frozenset(totals),
+            frozenset((TASK, CLAIMED, TEXT, *sources)),
+            _LABEL_GROUPS | server_groups,
+            cedarpy.Schema.from_str(schema_text(known.values()), release_gil=True),
+        )
+
+    def check(self, policy: WrittenPolicy) -> Findings:
+        """Return the problems of a policy. Blocks for milliseconds, mostly without the GIL."""
+        found = Findings()
+        applicable = [it for it in self.actions.values() if policy.applies_to(it)]
+        for name in sorted(policy.actions or ()):
+            self._know(found, name, self.actions.keys() | self.groups, "a tool or group of tools")
+            if name.startswith("server:") and name[7:] in self.undiscovered:
+                found.waits_for.append(name[7:])
+        for path in sorted(policy.facts.paths):
+            self._check_path(found, policy, path, applicable)
+        for path, text in sorted(policy.facts.texts):
+            match path:
+                case ("run", "seen"):
+                    self._know(found, text, self.seen, "a label or server that runs see")
+                case ("target",) | ("embedded",) | ("origin", _):
+                    self._know(found, text, self.origins, "an origin of values")
+                case ("entry",):
+                    self._know(found, text, [*Entry], "an entry of the gateway")
+        if not found.problems and not found.waits_for:
+            found.problems += self._cedar_errors(policy, bool(applicable))
+        return found
+
+    def _check_path(
+        self, found: Findings, policy: WrittenPolicy, path: Path, applicable: list[PolicyAction]
+    ) -> None:
+        match path:
+            case ("run", "called" | "succeeded", name, *_):
+                self._know(found, name, self.actions.keys(), "a tool")
+            case ("run", "total", name, *_):
+                self._know(found, name, self.totals, "an integer argument of a tool (server:tool#n)")
+            case ("run", name, *_):
+                _one_of(found, name, _RUN, "a fact of runs")
+            case ("clock", name, *_):
+                _one_of(found, name, CLOCK_FACTS, "a fact of the clock")
+            case ("args" | "origin", name, *_):
+                known = {it for action in applicable for it in action.types}
+                if name in known:
+                    return
+                if self._may_apply_to_undiscovered(policy):
+                    found.waits_for += sorted(self.undiscovered)
+                elif applicable:
+                    _one_of(found, name, known, "an argument that policies can read")
+            case (name, *_):
+                _one_of(found, name, _CONTEXT, "a fact")
+
+    def _may_apply_to_undiscovered(self, policy: WrittenPolicy) -> bool:
+        if not self.undiscovered:
+            return False
+        names = policy.actions
+        return names is None or not names.isdisjoint(_LABEL_GROUPS)
+
+    def _know(self, found: Findings, name: str, known: Iterable[str], described: str) -> None:
+        """Note an unknown name, which an undiscovered server may have."""
+        names = frozenset(known)
+        if name in names:
+            return
+        server = name.partition(":")[0]
+        if server in self.undiscovered:
+            found.waits_for.append(server)
+        else:
+            _one_of(found, name, names, described)
+
+    def _cedar_errors(self, policy: WrittenPolicy, applies: bool) -> Iterator[str]:
+        result = cedarpy.validate_policies(policy.text, self.schema, release_gil=True)
+        errors = dict.fromkeys(
+            it.error.removeprefix(f"for policy `{it.policy_id}`, ") for it in result.errors
+        )
+        kept = [it for it in errors if applies or it != _NO_TOOL]
+        if not result.validation_passed and not result.errors:
+            kept = ["is not valid"]
+        for error in kept[:_MAX_ERRORS]:
+            yield error if len(error) <= 500 else f"{error[:500]}…"
+
+
+def _one_of(found: Findings, name: str, known: Iterable[str], described: str) -> None:
+    names = sorted(known)
+    if name not in names:
+        hint = did_you_mean(closest_match(name, names))
+        found.problems.append(f"{quote(name)} is not {described}{hint}")
