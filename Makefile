@@ -153,9 +153,9 @@ lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (need
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
 	      build | release | mcp1 | client-generator | fleet | frameworks | peers) echo requirements/$$part.in ;; \
-	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra secrets ;; \
+	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra policies --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
-	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
+	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra policies --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
 	      browser | docs) echo pyproject.toml --extra $$part --constraint requirements/dev.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done

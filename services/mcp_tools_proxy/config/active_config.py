@@ -7,6 +7,7 @@ from itertools import chain
 from mcp_tools_proxy.config.agents import ActiveAgents
 from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
+from mcp_tools_proxy.config.labels import ActiveLabels
 from mcp_tools_proxy.config.limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
 from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetListing
@@ -37,6 +38,7 @@ class ActiveConfig:
     preset_warnings: tuple[Problem, ...] = ()
     agent_policies: ActiveAgents = field(default_factory=ActiveAgents)
     limits: ActiveLimits = field(default_factory=ActiveLimits)
+    labels: ActiveLabels = field(default_factory=ActiveLabels)
     lock: ActiveLock = field(default_factory=ActiveLock)
 
     @property
@@ -83,6 +85,7 @@ class ActiveConfig:
             self.preset_problems,
             self.agent_policies.problems,
             self.limits.problems,
+            self.labels.problems,
             self.lock.problems,
         )
 
@@ -97,6 +100,7 @@ class ActiveConfig:
             self.preset_problems,
             self.agent_policies.problems,
             self.limits.problems,
+            self.labels.problems,
             self.lock.problems,
         )
         return tuple(dict.fromkeys(problem.file for problem in problems))
@@ -110,6 +114,7 @@ class ActiveConfig:
             self.preset_warnings,
             self.agent_policies.warnings,
             self.limits.warnings,
+            self.labels.warnings,
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":

@@ -2,8 +2,8 @@
 
 A preset is first chosen (``active_config.choose_preset``), and active once its file can be loaded,
 which each load tries again. Until then, the previous preset (initially the empty one) stays active
-and follows its own file. Likewise, the last valid mcp.json, agents.json and limits.json outlive
-their files, and the last valid entry of a server an invalid one.
+and follows its own file. Likewise, the last valid mcp.json, agents.json, limits.json and
+labels.json outlive their files, and the last valid entry of a server an invalid one.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from mcp_tools_proxy.config.json_file import (
     read_text,
     with_key,
 )
+from mcp_tools_proxy.config.labels import LABELS_FILE, load_active_labels
 from mcp_tools_proxy.config.limits import LIMITS_FILE, load_active_limits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.config.preset_files import (
@@ -140,6 +141,7 @@ class ConfigFolder:
             chosen=chosen,
             agent_policies=policies,
             limits=load_active_limits(self.path, before.limits, configuration, policies.agents),
+            labels=load_active_labels(self.path, before.labels, configuration),
             lock=load_active_lock(self.path, before.lock),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
@@ -186,7 +188,7 @@ def _snapshot(folder: Path) -> object:
 
 
 def _is_watched(name: str) -> bool:
-    names = (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE, LOCK_FILE)
+    names = (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE, LABELS_FILE, LOCK_FILE)
     return name in names or fnmatchcase(name, PRESET_FILES)
 
 

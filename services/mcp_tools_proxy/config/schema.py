@@ -28,6 +28,7 @@ from mcp_tools_proxy.config.field_types import (
     ServerId,
     refuse_misplaced,
 )
+from mcp_tools_proxy.config.labels import LabelsFile
 from mcp_tools_proxy.config.limits import LimitsFile
 from mcp_tools_proxy.config.preset_files import PresetFile
 from mcp_tools_proxy.config.server_entry import (
@@ -74,6 +75,7 @@ PUBLISHED: Mapping[str, type[BaseModel]] = {
     "agents.schema.json": AgentsFile,
     "preset.schema.json": PresetFile,
     "limits.schema.json": LimitsFile,
+    "labels.schema.json": LabelsFile,
     "definitions.lock.schema.json": DefinitionsLockFile,
 }
 """The JSON Schema files for editors, and their models."""

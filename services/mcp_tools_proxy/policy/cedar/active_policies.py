@@ -12,8 +12,6 @@ from mcp_tools_proxy.policy.cedar.vocabulary import Vocabulary
 from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 
-MAX_POLICIES = 1_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivePolicies:

@@ -89,7 +89,7 @@ class _Prepared:
         )
 
     def fired(
-        self, call: PolicyCall, memory: RunMemory | None, entities: str
+        self, call: PolicyCall, memory: RunMemory | None, entities: cedarpy.Entities
     ) -> tuple[list[WrittenPolicy], list[str]]:
         """Return the policies that forbid a call, and why others could not be evaluated."""
         if not self.policies:

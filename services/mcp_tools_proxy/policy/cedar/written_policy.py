@@ -5,6 +5,7 @@ Only ``forbid`` policies exist; calls that none forbids are permitted. Annotatio
 """
 
 import json
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -66,6 +67,7 @@ _ANNOTATIONS = ("id", "message", "mode", "run", "approvers")
 
 def read_policies(file: str, text: str) -> Iterator[WrittenPolicy]:
     """Yield the policies in a file's text. Raises InvalidPolicy."""
+    _refuse_deep(text)
     try:
         written = json.loads(cedarpy.policies_to_json_str(text))
     except (ValueError, RecursionError) as error:
@@ -75,6 +77,32 @@ def read_policies(file: str, text: str) -> Iterator[WrittenPolicy]:
         raise InvalidPolicy("templates", "templates (?principal, ?resource) cannot be used here")
     for place, policy in written["staticPolicies"].items():
         yield _policy(file, place, policy)
+
+
+MAX_NESTING = 40
+"""Maximum nesting of brackets: Cedar's parser crashes the process between 400 and 800."""
+
+MAX_TOKENS = 1_500
+"""Maximum tokens of a policy: a chain of 20,000 operators crashes the process as well."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|\w+|[^\s\w]', re.DOTALL)
+
+
+def _refuse_deep(text: str) -> None:
+    depth = tokens = 0
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if token.startswith("//"):
+            continue
+        tokens = 0 if token == ";" and depth == 0 else tokens + 1
+        if token in ("(", "[", "{"):
+            depth += 1
+        elif token in (")", "]", "}"):
+            depth = max(0, depth - 1)
+        if depth > MAX_NESTING:
+            raise InvalidPolicy("", f"is nested more than {MAX_NESTING} brackets deep")
+        if tokens > MAX_TOKENS:
+            raise InvalidPolicy("", f"has a policy of more than {MAX_TOKENS} words and signs")
 
 
 def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
