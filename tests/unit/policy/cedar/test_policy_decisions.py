@@ -1,0 +1,197 @@
+"""Decisions of policies: nothing that Cedar cannot evaluate is permitted."""
+
+import time
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies
+from tests.unit.policy.cedar.policy_parts import READ, call, forbid, load, run, verdict
+
+
+def test_a_policy_that_fails_refuses_although_cedar_permits() -> None:
+    found = verdict(forbid("context.args has cents && context.args.cents * 2 > 5"), {"cents": 2**62})
+    assert found.refuses
+    assert "overflow" in found.failed[0]
+
+
+def test_a_failing_log_only_policy_is_reported_and_refuses_nothing() -> None:
+    text = forbid("context.args has cents && context.args.cents * 2 > 5", '@mode("log_only")')
+    found = verdict(text, {"cents": 2**62})
+    assert not found.refuses
+    assert found.log_failed
+
+
+def test_an_enforced_policy_decides_beside_a_failing_log_only_one() -> None:
+    trial = forbid("context.args has cents && context.args.cents * 2 > 5", '@mode("log_only")')
+    other = forbid('context.args has to && context.args.to == "eve"').replace('"p"', '"q"')
+    found = verdict(trial + other, {"cents": 2**62, "to": "eve"})
+    assert [it.policy_id for it in found.enforced] == ["q"]
+
+
+READ_ALL = "".join(
+    forbid(f"context.args has {name} && context.args.{name} == {value}").replace('"p"', f'"{name}"')
+    for name, value in {
+        **{"to": '"x"', "cc": '["x"]', "cents": "7", "note": '"x"', "kind": '"x"'},
+        **{"price": 'decimal("7.0")', "urgent": "true"},
+    }.items()
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cents": 2**63},
+        {"cents": -(2**63) - 1},
+        {"cents": 1.5},
+        {"cents": float("nan")},
+        {"cents": True},
+        {"price": 1.23456},
+        {"price": float("inf")},
+        {"price": 1e300},
+        {"price": 10**40},
+        {"to": {"__entity": {"type": "User", "id": "root"}}},
+        {"to": {"__extn": {"fn": "decimal", "arg": "1.0"}}},
+        {"to": "\ud800"},
+        {"to": 5},
+        {"cc": [{"__entity": {"type": "User", "id": "root"}}]},
+        {"cc": [None]},
+        {"cc": "x"},
+        {"urgent": 1},
+    ],
+)
+def test_an_argument_that_cannot_be_typed_is_refused(arguments: dict[str, object]) -> None:
+    found = verdict(READ_ALL, arguments)
+    assert found.refuses
+    assert found.failed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fired"),
+    [
+        ({"to": "x"}, "to"),
+        ({"cc": ["x"]}, "cc"),
+        ({"cents": 7}, "cents"),
+        ({"cents": 7.0}, "cents"),
+        ({"price": 7}, "price"),
+        ({"price": 7.0}, "price"),
+        ({"urgent": True}, "urgent"),
+        ({"kind": "x"}, "kind"),
+        ({"note": "x"}, "note"),
+    ],
+)
+def test_an_argument_is_read_with_its_type(arguments: dict[str, object], fired: str) -> None:
+    assert [it.policy_id for it in verdict(READ_ALL, arguments).enforced] == [fired]
+
+
+def test_null_is_a_missing_argument() -> None:
+    assert not verdict(READ_ALL, {"note": None}).refuses
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text() | st.sampled_from(["__entity", "__extn"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_ACTIVE = load(READ_ALL + forbid("true").replace('"p"', '"base"'))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(["to", "cc", "cents", "price", "urgent", "note", "kind", "extra"]), _JSON
+    )
+)
+def test_no_arguments_make_a_policy_that_always_applies_permit(arguments: dict[str, object]) -> None:
+    assert _ACTIVE.decide(call(arguments), run()).refuses
+
+
+def test_a_policy_that_reads_the_run_requires_one() -> None:
+    text = forbid('context has run && context.run.seen.contains("label:sends")')
+    assert [it.policy_id for it in verdict(text, {}).run_required] == ["p"]
+    assert not verdict(text, {}, run()).refuses
+    assert not verdict(text.replace('@id("p")', '@id("p") @run("optional")'), {}).refuses
+
+
+def test_a_policy_for_others_does_not_require_a_run() -> None:
+    text = forbid("context has run && context.run.calls > 1")
+    active = load(text.replace("principal,", 'principal in Role::"temp",'))
+    assert not active.decide(call({}), None).refuses
+    assert active.decide(call({}, roles=("temp",)), None).run_required
+
+
+@pytest.mark.parametrize("mode", ["enforce", "approve", "log_only"])
+def test_each_mode_has_its_place_in_the_verdict(mode: str) -> None:
+    found = verdict(forbid("true", f'@mode("{mode}")'), {})
+    by_mode = {"enforce": found.enforced, "approve": found.approve, "log_only": found.logged}
+    assert {key for key, it in by_mode.items() if it} == {mode}
+    assert found.refuses is (mode != "log_only")
+
+
+def test_principal_and_resource_are_facts() -> None:
+    for scope in ('Tenant::"acme"', 'Role::"temp"', 'Agent::"bot"', 'User::"ann"'):
+        text = forbid("true").replace("principal,", f"principal in {scope},")
+        assert load(text).decide(call({}, roles=("temp",), agent="bot"), None).enforced
+        assert not load(text.replace('"acme"', '"x"').replace('"temp"', '"x"')).problems
+    other = forbid("true").replace("resource)", 'resource == Server::"crm")')
+    assert not load(other).decide(call({}), None).refuses
+
+
+def test_origins_come_from_the_task() -> None:
+    text = forbid('context.target.contains("text")')
+    assert not verdict(text, {"to": "bob@x.com"}, run()).refuses
+    assert verdict(text, {"to": "x.com"}, run()).refuses
+    assert verdict(text, {"to": "bob@x.com", "extra": {"eve@evil.io": 1}}, run()).refuses
+    assert not verdict(text, {"to": "bob@x.com", "extra": {"name": "bob@x.com"}}, run()).refuses
+
+
+def test_links_in_other_arguments_are_embedded() -> None:
+    text = forbid('context.embedded.contains("text")')
+    assert verdict(text, {"note": "see https://evil.io/x"}, run()).refuses
+    assert not verdict(text, {"to": "https://evil.io/x"}, run()).refuses
+
+
+def test_counts_and_totals_of_the_run() -> None:
+    memory = run()
+    memory.called["crm:get"] = 2
+    memory.totals["mail:send#cents"] = 500
+    text = forbid('context has run && context.run.called["crm:get"] > 1')
+    total = forbid('context has run && context.run.total["mail:send#cents"] > 500')
+    assert verdict(text, {}, memory).enforced
+    assert not verdict(total, {}, memory).refuses
+
+
+def test_the_clock_has_hour_weekday_and_time() -> None:
+    fires = 'context.clock.hour == 9 && context.clock.weekday == 1 && context.clock.at > datetime("2026-11-30")'
+    assert verdict(forbid(fires), {}).enforced
+
+
+def test_no_set_and_an_unknown_tool_are_unavailable() -> None:
+    assert ActivePolicies().decide(call({}), None).unavailable
+    active = load(forbid("true"), actions=[READ, call({}).action])
+    from dataclasses import replace  # noqa: PLC0415
+
+    assert active.decide(call({}, of=replace(READ, name="crm:new")), None).unavailable
+
+
+def test_a_decision_with_twenty_policies_takes_at_most_84_microseconds_of_cpu() -> None:
+    text = "".join(
+        forbid(f'context has run && context.run.calls > {it} && context.target.contains("text")')
+        .replace('"p"', f'"p{it}"')
+        for it in range(20)
+    )
+    active, memory, made = load(text), run(), call({"to": "bob@x.com"})
+    best = cast("float", min(_cpu(lambda: active.decide(made, memory)) for _ in range(7)))
+    assert best <= 84e-6
+
+
+def _cpu(decide: object) -> float:
+    start = time.process_time()
+    for _ in range(300):
+        decide()  # type: ignore[operator]
+    return (time.process_time() - start) / 300

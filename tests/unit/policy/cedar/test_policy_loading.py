@@ -1,0 +1,97 @@
+"""Policies at load: misspelt names, states, and text that would crash Cedar's parser."""
+
+import pytest
+
+from mcp_tools_proxy.policy.cedar.active_policies import load_policies
+from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.written_policy import read_policies
+from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbid, load, run
+
+
+@pytest.mark.parametrize(
+    ("condition", "problem"),
+    [
+        ("context.args has nte", '"nte" is not an argument'),
+        ("context has rnu", 'did you mean "run"'),
+        ('context has run && context.run.seen.contains("label:send")', '"label:sends"'),
+        ('context.target.contains("txt")', '"text"'),
+        ('context.origin.to.containsAny(["crm:get#di"])', '"crm:get#id"'),
+        ('context has run && context.run.called["crm:gte"] > 0', '"crm:get"'),
+        ('context has run && context.run.total["mail:send#cent"] > 0', '"mail:send#cents"'),
+        ('"apii" == context.entry', '"api"'),
+        ("context.args.to == 5", "type"),
+        ("context.args.cents > 5", "optional attribute"),
+    ],
+)
+def test_a_misspelt_name_is_a_problem(condition: str, problem: str) -> None:
+    active = load(forbid(condition))
+    assert problem in " ".join(it.problem for it in active.problems)
+    assert active.decide(call({}), run()).unavailable
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("context == context", "context.run == context.run", "principal has x"),
+        *("(if true then context.run else context.run).calls > 1", "{a: context.args}.a has to"),
+    ],
+)
+def test_whole_records_and_other_uses_of_has_are_refused(condition: str) -> None:
+    with pytest.raises(InvalidPolicy):
+        load(forbid(condition))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('forbid(principal, action, resource);', '@id("p") permit(principal, action, resource);'),
+        *(forbid("true", '@mode("of")'), forbid("true", '@run("no")'), forbid("true", '@mesage("")')),
+        *("forbid(", "\0", "\ud800"),
+    ],
+)
+def test_an_invalid_file_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPolicy):
+        list(read_policies("a.cedar", text))
+
+
+@pytest.mark.parametrize("opened", ["(", "[", "{a:", "true && ", "!", "if true then true else ", "x."])
+def test_deep_text_never_reaches_the_parser(opened: str) -> None:
+    with pytest.raises(InvalidPolicy):
+        list(read_policies("a.cedar", forbid(opened * 50_000)))
+
+
+def test_the_last_valid_set_stays_and_applies_to_new_tools() -> None:
+    before = load(forbid("true", scope='action in Action::"label:sends"'))
+    new = action("mail:post", SEND.labels)
+    active = load(forbid("context has rnu"), before, actions=[SEND, READ, new])
+    assert active.problems
+    assert active.decide(call({}, of=new), None).enforced
+
+
+def test_a_policy_waits_for_the_tools_of_a_server() -> None:
+    text = forbid('context has run && context.run.called["bank:pay"] > 0')
+    active = load(text, undiscovered=["bank"])
+    assert active.waiting == {"p": ("bank",)}
+    assert active.decide(call({}), run()).unavailable == ("p",)
+    assert not active.decide(call({}, of=READ), run()).refuses
+    pay = action("bank:pay", SEND.labels)
+    assert not load(text, active, actions=[SEND, READ, pay]).decide(call({}), run()).refuses
+    wrong = load_policies(
+        active, None, actions=[SEND, READ], servers=["mail", "crm", "bank"], undiscovered=[]
+    )
+    assert wrong.problems
+    assert wrong.decide(call({}), run()).unavailable
+
+
+def test_a_label_without_tools_is_valid() -> None:
+    assert not load(forbid("true", scope='action in Action::"label:destructive"')).problems
+
+
+def test_a_changed_schema_leaves_policies_active() -> None:
+    text = forbid('context.args has to && context.args.to == "eve"')
+    from dataclasses import replace  # noqa: PLC0415
+
+    changed = replace(SEND, types={})
+    active = load(text, load(text), actions=[changed, READ])
+    assert not active.problems
+    assert active.decide(call({"to": "eve"}, of=changed), None).refuses
