@@ -50,8 +50,8 @@ class LabelledTool(SnakeCaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    labels: Annotated[list[Label], Field(max_length=len(Label), strict=False)] = Field(
-        examples=[["sends"]]
+    labels: Annotated[list[Annotated[Label, Field(strict=False)]], Field(max_length=len(Label))] = (
+        Field(examples=[["sends"]])
     )
     """What calls do: `reads_private`, `reads_untrusted`, `writes`, `sends` and `destructive`. An
     empty list means none of them."""
@@ -162,10 +162,10 @@ def _problem(error: ErrorDetails) -> Problem:
     return Problem(file=LABELS_FILE, path=json_path(place), message=message)
 
 
-def _unknown_servers(
-    tools: Iterable[str], servers: frozenset[str] | None
-) -> Iterator[Oddity]:
-    for name in sorted(tools) if servers is not None else ():
+def _unknown_servers(tools: Iterable[str], servers: frozenset[str] | None) -> Iterator[Oddity]:
+    if servers is None:
+        return
+    for name in sorted(tools):
         server, colon, _ = name.partition(":")
         if colon and server not in servers:
             hint = did_you_mean(closest_match(server, servers), ", so the entry has no effect")

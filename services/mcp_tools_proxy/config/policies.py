@@ -5,14 +5,17 @@ Cedar's engine is imported only if the folder exists.
 
 import os
 import stat
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.wire.text import quote
 
 if TYPE_CHECKING:
+    from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
     from mcp_tools_proxy.policy.cedar.written_policy import WrittenPolicy
 
 POLICIES_FOLDER = "policies"
@@ -52,31 +55,49 @@ def load_written_policies(folder: Path) -> "tuple[WrittenPolicy, ...] | None":
     if files is None:
         return None
     require_engine(folder)
-    from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy  # noqa: PLC0415
-    from mcp_tools_proxy.policy.cedar.written_policy import read_policies  # noqa: PLC0415
+    from mcp_tools_proxy.policy.cedar.condition_facts import (  # noqa: PLC0415 - an extra
+        InvalidPolicy,
+    )
+    from mcp_tools_proxy.policy.cedar.written_policy import (  # noqa: PLC0415 - an extra
+        read_policies,
+    )
 
     problems: list[Problem] = []
     found: dict[str, WrittenPolicy] = {}
     for path in files:
         name = f"{POLICIES_FOLDER}/{path.name}"
         try:
-            for policy in read_policies(name, _read(path, name)):
-                if (other := found.get(policy.policy_id)) is not None:
-                    raise InvalidPolicy(
-                        policy.policy_id, f"has the id of a policy in {other.file}; change one"
-                    )
-                found[policy.policy_id] = policy
+            policies = list(read_policies(name, _read(path, name)))
         except InvalidConfig as error:
             problems += error.problems
+            continue
         except InvalidPolicy as error:
-            described = f'policy "{error.policy_id}" ' if error.policy_id else ""
-            problems.append(Problem(file=name, path="$", message=f"{described}{error.problem}"))
+            problems.append(policy_problem(error, name))
+            continue
+        problems += _repeated(policies, found)
     if len(found) > MAX_POLICIES:
         message = f"has more than {MAX_POLICIES} policies"
         problems.append(Problem(file=POLICIES_FOLDER, path="$", message=message))
     if problems:
         raise InvalidConfig(limit_problems(POLICIES_FOLDER, problems))
     return tuple(found.values())
+
+
+def policy_problem(error: "InvalidPolicy", file: str) -> Problem:
+    """Return the problem of an invalid policy, or of its whole file."""
+    named = f"policy {quote(error.policy_id)} " if error.policy_id else ""
+    return Problem(file=file, path="$", message=f"{named}{error.problem}")
+
+
+def _repeated(
+    policies: "list[WrittenPolicy]", found: "dict[str, WrittenPolicy]"
+) -> Iterator[Problem]:
+    """Add policies, and yield a problem for each with the id of an earlier one."""
+    for policy in policies:
+        other = found.setdefault(policy.policy_id, policy)
+        if other is not policy:
+            message = f"policy {quote(policy.policy_id)} has the id of a policy in {other.file}"
+            yield Problem(file=policy.file, path="$", message=message)
 
 
 def _read(path: Path, name: str) -> str:

@@ -121,10 +121,6 @@ def _add(
     match path:
         case ("entry",):
             context["entry"] = call.entry
-        case ("clock", *rest):
-            clock = _record(context, "clock")
-            if rest:
-                clock[rest[0]] = _clock(call.now, rest[0])
         case ("target",):
             found = (it for name in call.target_names for it in _values(call, name))
             context["target"] = _origins(found, memory)
@@ -132,17 +128,24 @@ def _add(
             names = call.arguments.keys() - call.target_names
             texts = (it for name in names for it in _values(call, name))
             context["embedded"] = _origins(embedded_values(texts), memory)
-        case ("origin", *rest):
-            origin = _record(context, "origin")
-            if rest:
-                origin[rest[0]] = _origins(_values(call, rest[0]), memory)
-        case ("args", *rest):
-            args = _record(context, "args")
-            if rest and (value := call.arguments.get(rest[0])) is not None:
-                args[rest[0]] = _argument(call.action, rest[0], value)
         case ("run", *rest):
             if memory is not None:
                 _add_run(_record(context, "run"), rest, memory)
+        case (("clock" | "origin" | "args") as name, *rest):
+            record = _record(context, name)
+            for it in rest[:1]:
+                _add_attribute(record, name, it, call, memory)
+
+
+def _add_attribute(
+    record: dict[str, object], of: str, name: str, call: PolicyCall, memory: RunMemory | None
+) -> None:
+    if of == "clock":
+        record[name] = _clock(call.now, name)
+    elif of == "origin":
+        record[name] = _origins(_values(call, name), memory)
+    elif (value := call.arguments.get(name)) is not None:
+        record[name] = _argument(call.action, name, value)
 
 
 def _record(above: dict[str, object], name: str) -> dict[str, object]:
@@ -215,10 +218,12 @@ def _argument(action: PolicyAction, name: str, value: object) -> object:
             return _text(name, text)
         case ArgumentType.BOOL, bool():
             return value
-        case ArgumentType.LONG, int() | float() if not isinstance(value, bool):
-            return _integer(name, value)
-        case ArgumentType.DECIMAL, int() | float() if not isinstance(value, bool):
-            return _decimal(name, value)
+        case ((ArgumentType.LONG | ArgumentType.DECIMAL), bool()):
+            pass
+        case ArgumentType.LONG, int() | float() as number:
+            return _integer(name, number)
+        case ArgumentType.DECIMAL, int() | float() as number:
+            return _decimal(name, number)
         case ArgumentType.STRINGS, list() | tuple() as items:
             return [_item(name, it) for it in items]
     raise FactUnavailable(f"{quote(name)} does not have the type that policies read")
@@ -249,7 +254,7 @@ def _integer(name: str, value: float) -> int:
 
 
 def _decimal(name: str, value: float) -> JsonObject:
-    if isinstance(value, int) and not _MIN_INTEGER <= value <= MAX_INTEGER:
+    if abs(value) > MAX_INTEGER:  # repr refuses integers of over 4,300 digits
         raise FactUnavailable(f"{quote(name)} is too large for a decimal")
     try:
         steps = Decimal(repr(value)) * _DECIMAL_STEPS

@@ -56,30 +56,35 @@ class ConditionFacts:
         reads: set[Path] = set()
         tests: set[Path] = set()
         texts: set[tuple[Path, str]] = set()
-        stack = list(bodies)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, list):
-                stack += node
-                continue
-            if not isinstance(node, Mapping):
-                continue
+        for node in _nodes(bodies):
             if (path := _path(node)) is not None:
                 reads.add(_value_path(policy_id, path))
                 continue
-            for operator, operands in node.items():
-                if operator == "Value":
-                    continue
-                if operator in ("has", "hasTag", "getTag"):
-                    tests.add(_tested(policy_id, operator, operands))
-                    continue
-                if operator in _COMPARISONS:
-                    texts.update(_compared(operands))
-                stack.append(operands)
+            for operator in _TESTS & node.keys():
+                tests.add(_tested(policy_id, operator, node[operator]))
+            for operator in _COMPARISONS & node.keys():
+                texts.update(_compared(node[operator]))
         return cls(frozenset(reads), frozenset(tests), frozenset(texts))
 
 
-_COMPARISONS = ("contains", "containsAny", "containsAll", "==", "!=")
+_TESTS = frozenset(("has", "hasTag", "getTag"))
+_COMPARISONS = frozenset(("contains", "containsAny", "containsAll", "==", "!="))
+
+
+def _nodes(bodies: Iterable[object]) -> Iterator[Node]:
+    """Yield the objects of expressions, but nothing below a path, a test or a literal."""
+    stack = list(bodies)
+    while stack:
+        match stack.pop():
+            case list() as items:
+                stack += items
+            case Mapping() as node:
+                yield node
+                if _path(node) is None:
+                    stack += (it for key, it in node.items() if key not in _BELOW_IS_READ)
+
+
+_BELOW_IS_READ = _TESTS | {"Value"}
 
 
 def _value_path(policy_id: str, path: Path) -> Path:

@@ -50,11 +50,7 @@ class Verdict(NamedTuple):
     def refuses(self) -> bool:
         """Whether the call is not made now."""
         return bool(
-            self.enforced
-            or self.approve
-            or self.failed
-            or self.run_required
-            or self.unavailable
+            self.enforced or self.approve or self.failed or self.run_required or self.unavailable
         )
 
 

@@ -88,6 +88,12 @@ class Vocabulary:
                 found.waits_for.append(name[7:])
         for path in sorted(policy.facts.paths):
             self._check_path(found, policy, path, applicable)
+        self._check_texts(found, policy)
+        if not found.problems and not found.waits_for:
+            found.problems += self._cedar_errors(policy, bool(applicable))
+        return found
+
+    def _check_texts(self, found: Findings, policy: WrittenPolicy) -> None:
         for path, text in sorted(policy.facts.texts):
             match path:
                 case ("run", "seen"):
@@ -96,9 +102,6 @@ class Vocabulary:
                     self._know(found, text, self.origins, "an origin of values")
                 case ("entry",):
                     self._know(found, text, [*Entry], "an entry of the gateway")
-        if not found.problems and not found.waits_for:
-            found.problems += self._cedar_errors(policy, bool(applicable))
-        return found
 
     def _check_path(
         self, found: Findings, policy: WrittenPolicy, path: Path, applicable: list[PolicyAction]
@@ -107,21 +110,28 @@ class Vocabulary:
             case ("run", "called" | "succeeded", name, *_):
                 self._know(found, name, self.actions.keys(), "a tool")
             case ("run", "total", name, *_):
-                self._know(found, name, self.totals, "an integer argument of a tool (server:tool#n)")
+                self._know(
+                    found, name, self.totals, "an integer argument of a tool (server:tool#n)"
+                )
             case ("run", name, *_):
                 _one_of(found, name, _RUN, "a fact of runs")
             case ("clock", name, *_):
                 _one_of(found, name, CLOCK_FACTS, "a fact of the clock")
             case ("args" | "origin", name, *_):
-                known = {it for action in applicable for it in action.types}
-                if name in known:
-                    return
-                if self._may_apply_to_undiscovered(policy):
-                    found.waits_for += sorted(self.undiscovered)
-                elif applicable:
-                    _one_of(found, name, known, "an argument that policies can read")
+                self._check_argument(found, policy, name, applicable)
             case (name, *_):
                 _one_of(found, name, _CONTEXT, "a fact")
+
+    def _check_argument(
+        self, found: Findings, policy: WrittenPolicy, name: str, applicable: list[PolicyAction]
+    ) -> None:
+        known = {it for action in applicable for it in action.types}
+        if name in known:
+            return
+        if self._may_apply_to_undiscovered(policy):
+            found.waits_for += sorted(self.undiscovered)
+        elif applicable:
+            _one_of(found, name, known, "an argument that policies can read")
 
     def _may_apply_to_undiscovered(self, policy: WrittenPolicy) -> bool:
         if not self.undiscovered:

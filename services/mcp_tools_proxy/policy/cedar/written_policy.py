@@ -89,19 +89,19 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|\w+|[^\s\w]', re.DOTALL)
 
 
 def _refuse_deep(text: str) -> None:
-    depth = tokens = 0
+    depth = count = 0
     for found in _TOKEN.finditer(text):
-        token = found[0]
-        if token.startswith("//"):
+        part = found[0]
+        if part.startswith("//"):
             continue
-        tokens = 0 if token == ";" and depth == 0 else tokens + 1
-        if token in ("(", "[", "{"):
+        count = 0 if part == ";" and depth == 0 else count + 1
+        if part in ("(", "[", "{"):
             depth += 1
-        elif token in (")", "]", "}"):
+        elif part in (")", "]", "}"):
             depth = max(0, depth - 1)
         if depth > MAX_NESTING:
             raise InvalidPolicy("", f"is nested more than {MAX_NESTING} brackets deep")
-        if tokens > MAX_TOKENS:
+        if count > MAX_TOKENS:
             raise InvalidPolicy("", f"has a policy of more than {MAX_TOKENS} words and signs")
 
 
@@ -134,7 +134,7 @@ def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
 
 
 def _mode(policy_id: str, written: str) -> PolicyMode:
-    if written not in iter(PolicyMode):
+    if written not in [it.value for it in PolicyMode]:
         known = ", ".join(PolicyMode)
         raise InvalidPolicy(policy_id, f"@mode({quote(written)}) should be one of {known}")
     return PolicyMode(written)

@@ -35,9 +35,7 @@ def action(name: str, labels: ToolLabels, required: Iterable[str] = ()) -> Polic
 SEND = action(
     "mail:send", ToolLabels(labels=frozenset({Label.SENDS}), targets=frozenset({"to", "extra"}))
 )
-READ = action(
-    "crm:get", ToolLabels(labels=frozenset({Label.READS_PRIVATE}), identifiers=("id",))
-)
+READ = action("crm:get", ToolLabels(labels=frozenset({Label.READS_PRIVATE}), identifiers=("id",)))
 
 
 def load(
@@ -78,9 +76,7 @@ def run(task: str = "write to bob@x.com") -> RunMemory:
     return memory
 
 
-def verdict(
-    text: str, arguments: Mapping[str, object], memory: RunMemory | None = None
-) -> Verdict:
+def verdict(text: str, arguments: Mapping[str, object], memory: RunMemory | None = None) -> Verdict:
     active = load(text)
     assert not active.problems, [it.problem for it in active.problems]
     return active.decide(call(arguments), memory)

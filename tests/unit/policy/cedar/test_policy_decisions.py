@@ -1,7 +1,8 @@
 """Decisions of policies: nothing that Cedar cannot evaluate is permitted."""
 
 import time
-from typing import cast
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,9 @@ from tests.unit.policy.cedar.policy_parts import READ, call, forbid, load, run, 
 
 
 def test_a_policy_that_fails_refuses_although_cedar_permits() -> None:
-    found = verdict(forbid("context.args has cents && context.args.cents * 2 > 5"), {"cents": 2**62})
+    found = verdict(
+        forbid("context.args has cents && context.args.cents * 2 > 5"), {"cents": 2**62}
+    )
     assert found.refuses
     assert "overflow" in found.failed[0]
 
@@ -34,8 +37,13 @@ def test_an_enforced_policy_decides_beside_a_failing_log_only_one() -> None:
 READ_ALL = "".join(
     forbid(f"context.args has {name} && context.args.{name} == {value}").replace('"p"', f'"{name}"')
     for name, value in {
-        **{"to": '"x"', "cc": '["x"]', "cents": "7", "note": '"x"', "kind": '"x"'},
-        **{"price": 'decimal("7.0")', "urgent": "true"},
+        "to": '"x"',
+        "cc": '["x"]',
+        "cents": "7",
+        "note": '"x"',
+        "kind": '"x"',
+        "price": 'decimal("7.0")',
+        "urgent": "true",
     }.items()
 )
 
@@ -107,7 +115,9 @@ _ACTIVE = load(READ_ALL + forbid("true").replace('"p"', '"base"'))
         st.sampled_from(["to", "cc", "cents", "price", "urgent", "note", "kind", "extra"]), _JSON
     )
 )
-def test_no_arguments_make_a_policy_that_always_applies_permit(arguments: dict[str, object]) -> None:
+def test_no_arguments_make_a_policy_that_always_applies_permit(
+    arguments: dict[str, object],
+) -> None:
     assert _ACTIVE.decide(call(arguments), run()).refuses
 
 
@@ -167,31 +177,31 @@ def test_counts_and_totals_of_the_run() -> None:
 
 
 def test_the_clock_has_hour_weekday_and_time() -> None:
-    fires = 'context.clock.hour == 9 && context.clock.weekday == 1 && context.clock.at > datetime("2026-11-30")'
+    at = 'context.clock.at > datetime("2026-11-30")'
+    fires = f"context.clock.hour == 9 && context.clock.weekday == 1 && {at}"
     assert verdict(forbid(fires), {}).enforced
 
 
 def test_no_set_and_an_unknown_tool_are_unavailable() -> None:
     assert ActivePolicies().decide(call({}), None).unavailable
     active = load(forbid("true"), actions=[READ, call({}).action])
-    from dataclasses import replace  # noqa: PLC0415
-
     assert active.decide(call({}, of=replace(READ, name="crm:new")), None).unavailable
 
 
 def test_a_decision_with_twenty_policies_takes_at_most_84_microseconds_of_cpu() -> None:
     text = "".join(
-        forbid(f'context has run && context.run.calls > {it} && context.target.contains("text")')
-        .replace('"p"', f'"p{it}"')
+        forbid(
+            f'context has run && context.run.calls > {it} && context.target.contains("text")'
+        ).replace('"p"', f'"p{it}"')
         for it in range(20)
     )
     active, memory, made = load(text), run(), call({"to": "bob@x.com"})
-    best = cast("float", min(_cpu(lambda: active.decide(made, memory)) for _ in range(7)))
+    best = min(_cpu(lambda: active.decide(made, memory)) for _ in range(7))
     assert best <= 84e-6
 
 
-def _cpu(decide: object) -> float:
+def _cpu(decide: Callable[[], object]) -> float:
     start = time.process_time()
     for _ in range(300):
-        decide()  # type: ignore[operator]
+        decide()
     return (time.process_time() - start) / 300

@@ -1,5 +1,7 @@
 """Policies at load: misspelt names, states, and text that would crash Cedar's parser."""
 
+from dataclasses import replace
+
 import pytest
 
 from mcp_tools_proxy.policy.cedar.active_policies import load_policies
@@ -44,8 +46,12 @@ def test_whole_records_and_other_uses_of_has_are_refused(condition: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        *('forbid(principal, action, resource);', '@id("p") permit(principal, action, resource);'),
-        *(forbid("true", '@mode("of")'), forbid("true", '@run("no")'), forbid("true", '@mesage("")')),
+        *("forbid(principal, action, resource);", '@id("p") permit(principal, action, resource);'),
+        *(
+            forbid("true", '@mode("of")'),
+            forbid("true", '@run("no")'),
+            forbid("true", '@mesage("")'),
+        ),
         *("forbid(", "\0", "\ud800"),
     ],
 )
@@ -54,7 +60,9 @@ def test_an_invalid_file_is_refused(text: str) -> None:
         list(read_policies("a.cedar", text))
 
 
-@pytest.mark.parametrize("opened", ["(", "[", "{a:", "true && ", "!", "if true then true else ", "x."])
+@pytest.mark.parametrize(
+    "opened", ["(", "[", "{a:", "true && ", "!", "if true then true else ", "x."]
+)
 def test_deep_text_never_reaches_the_parser(opened: str) -> None:
     with pytest.raises(InvalidPolicy):
         list(read_policies("a.cedar", forbid(opened * 50_000)))
@@ -89,8 +97,6 @@ def test_a_label_without_tools_is_valid() -> None:
 
 def test_a_changed_schema_leaves_policies_active() -> None:
     text = forbid('context.args has to && context.args.to == "eve"')
-    from dataclasses import replace  # noqa: PLC0415
-
     changed = replace(SEND, types={})
     active = load(text, load(text), actions=[changed, READ])
     assert not active.problems

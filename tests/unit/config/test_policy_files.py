@@ -1,0 +1,76 @@
+"""policies/*.cedar: hostile and broken files are problems, and never fewer policies."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config import policies
+from mcp_tools_proxy.config.policies import MAX_FILES, load_written_policies
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+
+POLICY = '@id("a") forbid(principal, action, resource);'
+
+
+def problems_of(folder: Path) -> str:
+    with pytest.raises(InvalidConfig) as caught:
+        load_written_policies(folder)
+    return str(caught.value)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "policies").mkdir()
+    return tmp_path / "policies"
+
+
+def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
+    assert load_written_policies(tmp_path) is None
+    (tmp_path / "policies").mkdir()
+    assert load_written_policies(tmp_path) == ()
+
+
+def test_files_are_read_also_through_links(place: Path) -> None:
+    (place / "..data").write_text(POLICY)
+    (place / "a.cedar").symlink_to("..data")
+    (place / "notes.txt").write_text("x")
+    assert [it.policy_id for it in load_written_policies(place.parent) or ()] == ["a"]
+
+
+def test_the_same_id_in_two_files(place: Path) -> None:
+    (place / "a.cedar").write_text(POLICY)
+    (place / "b.cedar").write_text(POLICY)
+    assert "policies/a.cedar" in problems_of(place.parent)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\xff", "not UTF-8"),
+        (b" " * 300_000, "the limit"),
+        (b"forbid(", "cannot be parsed"),
+        (b"(" * 100_000, "brackets deep"),
+    ],
+)
+def test_a_file_that_cannot_be_read(place: Path, content: bytes, problem: str) -> None:
+    (place / "a.cedar").write_bytes(content)
+    assert problem in problems_of(place.parent)
+
+
+def test_broken_links_pipes_and_too_many_files(place: Path) -> None:
+    (place / "a.cedar").symlink_to("missing")
+    assert "broken symbolic link" in problems_of(place.parent)
+    (place / "a.cedar").unlink()
+    os.mkfifo(place / "b.cedar")
+    assert "is not a file" in problems_of(place.parent)
+    (place / "b.cedar").unlink()
+    for it in range(MAX_FILES + 1):
+        (place / f"{it}.cedar").touch()
+    assert "more than 100 files" in problems_of(place.parent)
+
+
+def test_without_the_extra_the_command_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "find_spec", lambda _: None)
+    assert "pip install 'mcp-tools-proxy[policies]'" in problems_of(place.parent)
