@@ -10,6 +10,7 @@ from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.labels import ActiveLabels
 from mcp_tools_proxy.config.limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.config.policies import PolicyFiles
 from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetListing
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
@@ -40,6 +41,7 @@ class ActiveConfig:
     limits: ActiveLimits = field(default_factory=ActiveLimits)
     labels: ActiveLabels = field(default_factory=ActiveLabels)
     lock: ActiveLock = field(default_factory=ActiveLock)
+    policies: PolicyFiles = field(default_factory=PolicyFiles)
 
     @property
     def agents(self) -> Agents | None:
@@ -87,6 +89,7 @@ class ActiveConfig:
             self.limits.problems,
             self.labels.problems,
             self.lock.problems,
+            self.policies.problems,
         )
 
     @property
@@ -102,6 +105,7 @@ class ActiveConfig:
             self.limits.problems,
             self.labels.problems,
             self.lock.problems,
+            self.policies.problems,
         )
         return tuple(dict.fromkeys(problem.file for problem in problems))
 

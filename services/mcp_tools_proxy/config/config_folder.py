@@ -25,6 +25,7 @@ from mcp_tools_proxy.config.json_file import (
 from mcp_tools_proxy.config.labels import LABELS_FILE, load_active_labels
 from mcp_tools_proxy.config.limits import LIMITS_FILE, load_active_limits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
+from mcp_tools_proxy.config.policies import POLICIES_FOLDER, load_policy_files
 from mcp_tools_proxy.config.preset_files import (
     LAST_GOOD,
     PRESET_FILES,
@@ -143,6 +144,7 @@ class ConfigFolder:
             limits=load_active_limits(self.path, before.limits, configuration, policies.agents),
             labels=load_active_labels(self.path, before.labels, configuration),
             lock=load_active_lock(self.path, before.lock),
+            policies=load_policy_files(self.path, before.policies),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
 
@@ -184,6 +186,11 @@ def _snapshot(folder: Path) -> object:
         names = sorted(name for name in os.listdir(folder) if _is_watched(name))
     except OSError as error:
         return error.errno
+    policies = folder / POLICIES_FOLDER
+    try:
+        names += sorted(f"{POLICIES_FOLDER}/{name}" for name in os.listdir(policies))
+    except OSError as error:
+        names.append(f"{POLICIES_FOLDER}: {error.errno}")
     return tuple((name, state_of(folder / name)) for name in names)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import quote
 
 if TYPE_CHECKING:
@@ -81,6 +82,35 @@ def load_written_policies(folder: Path) -> "tuple[WrittenPolicy, ...] | None":
     if problems:
         raise InvalidConfig(limit_problems(POLICIES_FOLDER, problems))
     return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFiles:
+    """The policies of the last readable files, and the problems of the current ones.
+
+    ``written`` is None without policies, also before the first load. ``configured`` tells that there
+    are or were files: until policies are valid, calls are refused.
+    """
+
+    written: "tuple[WrittenPolicy, ...] | None" = None
+    configured: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+def load_policy_files(folder: Path, before: PolicyFiles) -> PolicyFiles:
+    """Load the files of policies, and return the state that follows ``before``. Blocks.
+
+    Without a running set, a removed folder means no policies; later its policies stay active.
+    """
+    try:
+        written = load_written_policies(folder)
+    except InvalidConfig as error:
+        return PolicyFiles(written=before.written, configured=True, problems=error.problems)
+    if written is None and before.configured:
+        message = "was removed; its last valid policies stay active"
+        problem = Problem(file=POLICIES_FOLDER, path="$", message=message)
+        return PolicyFiles(written=before.written, configured=True, problems=(problem,))
+    return PolicyFiles(written=written, configured=written is not None)
 
 
 def policy_problem(error: "InvalidPolicy", file: str) -> Problem:

@@ -126,6 +126,15 @@ async def test_a_change_is_reported(folder: Path, happens: Callable[[Path], None
         await watch.next_change()
 
 
+async def test_a_changed_policy_is_reported(folder: Path) -> None:
+    (folder / "policies").mkdir()
+    async with watching(folder) as watch:
+        (folder / "policies" / "a.cedar").write_text("")
+        await watch.next_change()
+        (folder / "policies" / "a.cedar").write_text("forbid")
+        await watch.next_change()
+
+
 async def test_a_change_behind_links_is_reported(folder: Path) -> None:
     mount(folder)
     async with watching(folder) as watch:

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.config import policies
-from mcp_tools_proxy.config.policies import MAX_FILES, load_written_policies
+from mcp_tools_proxy.config.policies import (
+    MAX_FILES,
+    PolicyFiles,
+    load_policy_files,
+    load_written_policies,
+)
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 
 POLICY = '@id("a") forbid(principal, action, resource);'
@@ -74,3 +79,17 @@ def test_without_the_extra_the_command_is_named(
 ) -> None:
     monkeypatch.setattr(policies, "find_spec", lambda _: None)
     assert "pip install 'mcp-tools-proxy[policies]'" in problems_of(place.parent)
+
+
+def test_the_last_readable_policies_stay(place: Path) -> None:
+    (place / "a.cedar").write_text(POLICY)
+    first = load_policy_files(place.parent, PolicyFiles())
+    (place / "a.cedar").write_text("forbid(")
+    broken = load_policy_files(place.parent, first)
+    assert broken.written == first.written
+    assert broken.problems
+    (place / "a.cedar").unlink()
+    place.rmdir()
+    removed = load_policy_files(place.parent, broken)
+    assert removed.written == first.written
+    assert removed.problems

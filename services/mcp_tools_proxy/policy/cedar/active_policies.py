@@ -7,8 +7,8 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
-from mcp_tools_proxy.policy.cedar.policy_set import ToolPolicies, Verdict
-from mcp_tools_proxy.policy.cedar.vocabulary import Vocabulary
+from mcp_tools_proxy.policy.cedar.policy_set import ToolPolicies, PolicyVerdict
+from mcp_tools_proxy.policy.cedar.vocabulary import PolicyVocabulary
 from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 
@@ -30,7 +30,7 @@ class ActivePolicies:
     problems: tuple[InvalidPolicy, ...] = ()
     """The problems of the current files, which are not active if there is one."""
 
-    def decide(self, call: PolicyCall, memory: RunMemory | None) -> Verdict:
+    def decide(self, call: PolicyCall, memory: RunMemory | None) -> PolicyVerdict:
         """Return the policies that stop a call; ``memory`` is that before the call, if any.
 
         A tool that is newer than this object is unavailable until ``load_policies`` knows it.
@@ -38,9 +38,9 @@ class ActivePolicies:
         name = call.action.name
         policies = self.by_action.get(name)
         if not self.loaded or policies is None:
-            return Verdict(unavailable=("no policies are loaded for this tool yet",))
+            return PolicyVerdict(unavailable=("no policies are loaded for this tool yet",))
         if waiting := self.unavailable.get(name):
-            return Verdict(unavailable=waiting)
+            return PolicyVerdict(unavailable=waiting)
         return policies.decide(call, memory)
 
 
@@ -59,7 +59,7 @@ def load_policies(
     a tool's changed schema leaves them active.
     """
     known = list(actions)
-    vocabulary = Vocabulary.of(known, servers, undiscovered)
+    vocabulary = PolicyVocabulary.of(known, servers, undiscovered)
     accepted = {it.policy_id: it for it in before.written if it.policy_id not in before.waiting}
     policies = before.written if written is None else tuple(written)
     problems: list[InvalidPolicy] = []

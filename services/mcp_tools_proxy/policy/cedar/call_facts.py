@@ -245,7 +245,7 @@ def _item(name: str, item: object) -> str:
 
 
 def _integer(name: str, value: float) -> int:
-    if isinstance(value, float) and not value.is_integer():
+    if value % 1 != 0:  # also for NaN and infinity
         raise FactUnavailable(f"{quote(name)} is not an integer")
     number = int(value)
     if not _MIN_INTEGER <= number <= MAX_INTEGER:

@@ -28,7 +28,7 @@ _BASE = {
 }
 
 
-class Verdict(NamedTuple):
+class PolicyVerdict(NamedTuple):
     """The policies that forbid a call, by their mode, in the order of their ids.
 
     ``failed`` tells why policies could not be evaluated: such a call is refused, because Cedar
@@ -54,11 +54,11 @@ class Verdict(NamedTuple):
         )
 
 
-PERMITTED = Verdict()
+PERMITTED = PolicyVerdict()
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedPolicies:
     """Policies that are evaluated together; ``paths`` are the facts that they need."""
 
     policies: Mapping[str, WrittenPolicy]
@@ -66,7 +66,9 @@ class _Prepared:
     compiled: cedarpy.PolicySet
 
     @classmethod
-    def of(cls, policies: Iterable[WrittenPolicy], *, scope_only: bool = False) -> "_Prepared":
+    def of(
+        cls, policies: Iterable[WrittenPolicy], *, scope_only: bool = False
+    ) -> "_PreparedPolicies":
         known = {it.policy_id: it for it in policies}
         written = {
             policy_id: {**it.as_json, "conditions": []} if scope_only else it.as_json
@@ -112,34 +114,34 @@ class ToolPolicies:
     ``scopes`` are the scopes of policies that need a run, for calls without one.
     """
 
-    whole: _Prepared
-    binding: _Prepared
-    scopes: _Prepared
+    whole: _PreparedPolicies
+    binding: _PreparedPolicies
+    scopes: _PreparedPolicies
 
     @classmethod
     def of(cls, policies: Iterable[WrittenPolicy]) -> "ToolPolicies":
         """Prepare policies of one tool."""
         known = list(policies)
         binding = [it for it in known if it.mode is not PolicyMode.LOG_ONLY]
-        whole = _Prepared.of(known)
+        whole = _PreparedPolicies.of(known)
         return cls(
             whole,
-            whole if len(binding) == len(known) else _Prepared.of(binding),
-            _Prepared.of((it for it in binding if it.needs_run), scope_only=True),
+            whole if len(binding) == len(known) else _PreparedPolicies.of(binding),
+            _PreparedPolicies.of((it for it in binding if it.needs_run), scope_only=True),
         )
 
-    def decide(self, call: PolicyCall, memory: RunMemory | None) -> Verdict:
+    def decide(self, call: PolicyCall, memory: RunMemory | None) -> PolicyVerdict:
         """Return the policies that stop a call; ``memory`` is that before the call, if any."""
         if not self.whole.policies:
             return PERMITTED
         try:
             entities = entities_of(call)
         except ValueError as error:
-            return Verdict(failed=[str(error)])
+            return PolicyVerdict(failed=[str(error)])
         if memory is None and self.scopes.policies:
             required, failed = self.scopes.fired(call, memory, entities)
             if failed or required:
-                return Verdict(failed=failed, run_required=required)
+                return PolicyVerdict(failed=failed, run_required=required)
         fired, failed = self.whole.fired(call, memory, entities)
         log_failed: Sequence[str] = ()
         if failed and self.binding is not self.whole:
@@ -148,7 +150,7 @@ class ToolPolicies:
         if not fired and not failed and not log_failed:
             return PERMITTED
         by_mode = {mode: [it for it in fired if it.mode is mode] for mode in PolicyMode}
-        return Verdict(
+        return PolicyVerdict(
             by_mode[PolicyMode.ENFORCE],
             by_mode[PolicyMode.APPROVE],
             by_mode[PolicyMode.LOG_ONLY],

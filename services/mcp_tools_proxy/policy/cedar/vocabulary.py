@@ -32,7 +32,7 @@ _NO_TOOL = "unable to find an applicable action given the policy scope constrain
 _MAX_ERRORS = 10
 
 
-class Findings:
+class PolicyFindings:
     """The problems of a policy, and its names that may exist once more servers are discovered."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class PolicyVocabulary:
     """The names in policies; ``undiscovered`` are servers whose tools are not known yet."""
 
     actions: Mapping[str, PolicyAction]
@@ -55,7 +55,7 @@ class Vocabulary:
     @classmethod
     def of(
         cls, actions: Iterable[PolicyAction], servers: Iterable[str], undiscovered: Iterable[str]
-    ) -> "Vocabulary":
+    ) -> "PolicyVocabulary":
         """Return the names for known actions and the servers of mcp.json."""
         known = {it.name: it for it in actions}
         server_groups = {
@@ -78,9 +78,9 @@ class Vocabulary:
             cedarpy.Schema.from_str(schema_text(known.values()), release_gil=True),
         )
 
-    def check(self, policy: WrittenPolicy) -> Findings:
+    def check(self, policy: WrittenPolicy) -> PolicyFindings:
         """Return the problems of a policy. Blocks for milliseconds, mostly without the GIL."""
-        found = Findings()
+        found = PolicyFindings()
         applicable = [it for it in self.actions.values() if policy.applies_to(it)]
         for name in sorted(policy.actions or ()):
             self._know(found, name, self.actions.keys() | self.groups, "a tool or group of tools")
@@ -93,7 +93,7 @@ class Vocabulary:
             found.problems += self._cedar_errors(policy, bool(applicable))
         return found
 
-    def _check_texts(self, found: Findings, policy: WrittenPolicy) -> None:
+    def _check_texts(self, found: PolicyFindings, policy: WrittenPolicy) -> None:
         for path, text in sorted(policy.facts.texts):
             match path:
                 case ("run", "seen"):
@@ -104,7 +104,11 @@ class Vocabulary:
                     self._know(found, text, [*Entry], "an entry of the gateway")
 
     def _check_path(
-        self, found: Findings, policy: WrittenPolicy, path: Path, applicable: list[PolicyAction]
+        self,
+        found: PolicyFindings,
+        policy: WrittenPolicy,
+        path: Path,
+        applicable: list[PolicyAction],
     ) -> None:
         match path:
             case ("run", "called" | "succeeded", name, *_):
@@ -123,7 +127,11 @@ class Vocabulary:
                 _one_of(found, name, _CONTEXT, "a fact")
 
     def _check_argument(
-        self, found: Findings, policy: WrittenPolicy, name: str, applicable: list[PolicyAction]
+        self,
+        found: PolicyFindings,
+        policy: WrittenPolicy,
+        name: str,
+        applicable: list[PolicyAction],
     ) -> None:
         known = {it for action in applicable for it in action.types}
         if name in known:
@@ -139,7 +147,7 @@ class Vocabulary:
         names = policy.actions
         return names is None or not names.isdisjoint(_LABEL_GROUPS)
 
-    def _know(self, found: Findings, name: str, known: Iterable[str], described: str) -> None:
+    def _know(self, found: PolicyFindings, name: str, known: Iterable[str], described: str) -> None:
         """Note an unknown name, which an undiscovered server may have."""
         names = frozenset(known)
         if name in names:
@@ -162,7 +170,7 @@ class Vocabulary:
             yield error if len(error) <= 500 else f"{error[:500]}…"
 
 
-def _one_of(found: Findings, name: str, known: Iterable[str], described: str) -> None:
+def _one_of(found: PolicyFindings, name: str, known: Iterable[str], described: str) -> None:
     names = sorted(known)
     if name not in names:
         hint = did_you_mean(closest_match(name, names))

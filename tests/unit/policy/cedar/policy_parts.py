@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.run import Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies, load_policies
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction, action_of
-from mcp_tools_proxy.policy.cedar.policy_set import Verdict
+from mcp_tools_proxy.policy.cedar.policy_set import PolicyVerdict
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 
@@ -76,7 +76,9 @@ def run(task: str = "write to bob@x.com") -> RunMemory:
     return memory
 
 
-def verdict(text: str, arguments: Mapping[str, object], memory: RunMemory | None = None) -> Verdict:
+def verdict(
+    text: str, arguments: Mapping[str, object], memory: RunMemory | None = None
+) -> PolicyVerdict:
     active = load(text)
     assert not active.problems, [it.problem for it in active.problems]
     return active.decide(call(arguments), memory)
