@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import WithJsonSchema as Published
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.field_types import SnakeCaseModel
@@ -42,6 +43,9 @@ PATH_PATTERN = r"^[^\[\].]*(\[\])*(\.[^\[\].]+(\[\])*)*$"
 """Keys and ``[]``, joined by points."""
 
 _Text = Annotated[str, Field(min_length=1, max_length=256)]
+_Label = Annotated[
+    Label, Field(strict=False), Published({"type": "string", "enum": [it.value for it in Label]})
+]
 _FieldPath = Annotated[str, Field(min_length=1, max_length=256, pattern=PATH_PATTERN)]
 
 
@@ -50,9 +54,7 @@ class LabelledTool(SnakeCaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    labels: Annotated[list[Annotated[Label, Field(strict=False)]], Field(max_length=len(Label))] = (
-        Field(examples=[["sends"]])
-    )
+    labels: Annotated[list[_Label], Field(max_length=len(Label))] = Field(examples=[["sends"]])
     """What calls do: `reads_private`, `reads_untrusted`, `writes`, `sends` and `destructive`. An
     empty list means none of them."""
     targets: Annotated[list[_Text], Field(max_length=MAX_NAMES)] | None = Field(

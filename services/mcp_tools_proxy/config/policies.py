@@ -88,8 +88,8 @@ def load_written_policies(folder: Path) -> "tuple[WrittenPolicy, ...] | None":
 class PolicyFiles:
     """The policies of the last readable files, and the problems of the current ones.
 
-    ``written`` is None without policies, also before the first load. ``configured`` tells that there
-    are or were files: until policies are valid, calls are refused.
+    ``written`` is None without policies, also before the first load. ``configured`` tells that
+    there are or were files: until policies are valid, calls are refused.
     """
 
     written: "tuple[WrittenPolicy, ...] | None" = None
@@ -100,7 +100,7 @@ class PolicyFiles:
 def load_policy_files(folder: Path, before: PolicyFiles) -> PolicyFiles:
     """Load the files of policies, and return the state that follows ``before``. Blocks.
 
-    Without a running set, a removed folder means no policies; later its policies stay active.
+    The policies of a folder that was removed stay active until a restart.
     """
     try:
         written = load_written_policies(folder)

@@ -9,7 +9,7 @@ from mcp_tools_proxy.config.labels import NO_LABELS, ActiveLabels, load_active_l
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.run import UNLABELLED, Label, ToolLabels
-from mcp_tools_proxy.policy.runs.tool_labels import labels_of, suggested_labels
+from mcp_tools_proxy.policy.runs.tool_labels import label_suggestions, labels_of, suggested_labels
 from tests.unit.config.load_files import by_path, write_json
 
 
@@ -80,3 +80,15 @@ def test_suggestions_use_the_defaults_of_mcp_for_missing_hints() -> None:
     assert suggested_labels({}) == frozenset(Label)
     assert suggested_labels({"readOnlyHint": True, "openWorldHint": False}) == {Label.READS_PRIVATE}
     assert Label.DESTRUCTIVE not in suggested_labels({"destructiveHint": False})
+
+
+def test_unlabelled_tools_of_servers_are_named_with_a_suggestion() -> None:
+    reads = {"readOnlyHint": True, "openWorldHint": False}
+    tools = [
+        ToolSpec(
+            name=name, alias="a", description="", input_schema={}, annotations=reads, server_id=of
+        )
+        for name, of in (("a:c", "a"), ("a:b", "a"), ("read_doc_pages", None))
+    ]
+    expected = {"a:b": {"labels": ["reads_private"]}}
+    assert label_suggestions(tools, {"a:c": UNLABELLED}) == expected

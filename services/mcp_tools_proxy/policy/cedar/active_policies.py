@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
-from mcp_tools_proxy.policy.cedar.policy_set import ToolPolicies, PolicyVerdict
+from mcp_tools_proxy.policy.cedar.policy_set import PolicyVerdict, ToolPolicies
 from mcp_tools_proxy.policy.cedar.vocabulary import PolicyVocabulary
 from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory

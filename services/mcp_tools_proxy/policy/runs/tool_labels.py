@@ -1,9 +1,9 @@
 """Labels of tools: the gateway's own, those of ``labels.json``, and suggestions for the others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.run import READING_LABELS, UNLABELLED, Label, ToolLabels
 from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 
@@ -65,3 +65,14 @@ def suggested_labels(annotations: JsonObject) -> frozenset[Label]:
     if annotations.get("destructiveHint") is not False:
         found.add(Label.DESTRUCTIVE)
     return frozenset(found)
+
+
+def label_suggestions(
+    tools: Iterable[ToolSpec], configured: Mapping[str, ToolLabels]
+) -> dict[str, JsonObject]:
+    """Return entries for ``labels.json`` for each server's tool without one, by name."""
+    return {
+        it.name: {"labels": sorted(suggested_labels(it.annotations))}
+        for it in sorted(tools, key=lambda it: it.name)
+        if it.server_id is not None and it.name not in configured
+    }

@@ -50,7 +50,7 @@ def test_whole_records_and_other_uses_of_has_are_refused(condition: str) -> None
         *(
             forbid("true", '@mode("of")'),
             forbid("true", '@run("no")'),
-            forbid("true", '@mesage("")'),
+            forbid("true", '@massage("")'),
         ),
         *("forbid(", "\0", "\ud800"),
     ],
