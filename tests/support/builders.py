@@ -1,11 +1,15 @@
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.domain.offers import Snapshot
+from mcp_tools_proxy.gateway.run_checks import RunChecks
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.storage.idempotency.records import MemoryRecordStore
+from mcp_tools_proxy.storage.runs.run_store import MemoryRunStore, RunLimits
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -95,6 +99,11 @@ def make_preset(
         prompts=None if prompts is None else refs(*prompts),
         resources=None if resources is None else refs(*resources),
     )
+
+
+def make_run_checks() -> RunChecks:
+    runs = MemoryRunStore(RunLimits(), max_bytes=1_000_000)
+    return RunChecks(runs, ActiveRunRules(()), now=lambda: datetime.now(UTC))
 
 
 def make_idempotent_calls() -> IdempotentCalls:

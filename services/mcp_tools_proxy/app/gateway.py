@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,8 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase, StartupWait
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
+from mcp_tools_proxy.gateway.run_checks import RunChecks
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.gateway.service_audit import ServiceAudit
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.gateway.worker_group import WorkerGroup
@@ -204,6 +208,7 @@ class Gateway:
         local_tools = tuple(self._local_tools(settings))
         local_templates = self._local_templates(settings)
         self.registry.replace(Registry.build(local_tools, templates=local_templates))
+        self.run_rules = ActiveRunRules(local_tools)
         max_text_bytes, check = settings.max_text_bytes, settings.output_schema_check
         self.publisher = RegistryPublisher(
             holder=self.registry,
@@ -219,6 +224,7 @@ class Gateway:
             ),
             metrics=self.metrics,
             apply_limits=self.limiter.apply_rules,
+            run_rules=self.run_rules,
             require_agent=settings.require_agent,
             list_options=ListOptions(
                 name_style=settings.tool_name_style, name_max=settings.name_max
@@ -253,6 +259,8 @@ class Gateway:
         self.recent_calls = RecentCalls() if settings.console else None
         blocklist = Blocklist(settings.blocklist_keywords)
         self.check_processes = CheckProcesses()
+        now = partial(datetime.now, settings.policies_zone)
+        self.run_checks = RunChecks(self.runs, self.run_rules, now=now)
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
@@ -260,6 +268,7 @@ class Gateway:
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             check_processes=self.check_processes,
+            run_checks=self.run_checks,
             max_result_bytes=settings.max_result_bytes,
             on_finish=_take_records(call_telemetry, self.recent_calls, is_traced=self.tracer.is_on),
             on_start=call_telemetry.log_start,
@@ -272,6 +281,7 @@ class Gateway:
             blocklist=blocklist,
             lifecycle=self.lifecycle,
             check_audit=self.audit.check_available,
+            run_checks=self.run_checks,
             destinations=Destinations(
                 servers=self.statuses,
                 check_call=self.pool.check_call,

@@ -87,6 +87,9 @@ class Check(StrEnum):
     IDEMPOTENCY = "idempotency"
     """Whether the idempotency key belongs to another call, or to one already made."""
     BUDGET = "budget"
+    RUN = "run"
+    """Whether the run exists, declares the tool, and is in no loop."""
+    POLICY = "policy"
     GUARDS = "guards"
     RETRIEVAL = "retrieval"
     SERVER = "server"
@@ -127,6 +130,12 @@ CHECK_OF_CODE: Mapping[str, Check] = {
     "STATE_UNAVAILABLE": Check.IDEMPOTENCY,
     "RATE_LIMIT_EXCEEDED": Check.BUDGET,
     "LIMITS_UNAVAILABLE": Check.BUDGET,
+    "RUN_REQUIRED": Check.RUN,
+    "RUN_EXPIRED": Check.RUN,
+    "LOOP_STOPPED": Check.RUN,
+    "POLICY_DENIED": Check.POLICY,
+    "POLICY_UNAVAILABLE": Check.POLICY,
+    "APPROVAL_PENDING": Check.POLICY,
     "GUARD_REFUSED": Check.GUARDS,
     "ACCESS_DENIED": Check.DOCUMENT,
     "DOCUMENT_NOT_FOUND": Check.DOCUMENT,

@@ -109,7 +109,7 @@ class PolicyDenied(RunRefused):
 
 
 class PolicyUnavailable(RunRefused):
-    """A policy that applies to the call cannot be evaluated yet."""
+    """A policy that applies to the call cannot be evaluated; ``reason`` tells an operator why."""
 
     code = "POLICY_UNAVAILABLE"
     retryable = True

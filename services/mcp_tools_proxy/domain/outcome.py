@@ -46,6 +46,19 @@ class Failed:
 Outcome = Ok | Failed
 
 
+@dataclass(slots=True, kw_only=True)
+class RunNote:
+    """What a call's record tells of its run: the call's number from 1, None if it was not sent.
+
+    ``policies`` are the ids of policies that fired, each with its mode.
+    """
+
+    run_id: str | None = None
+    number: int | None = None
+    labels: tuple[str, ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
     """One finished call, for log and metrics.
@@ -65,6 +78,8 @@ class CallRecord:
     has_audit_place: bool = False
     guards: tuple[GuardFinding, ...] = ()
     was_sent: bool = False
+    run: RunNote | None = None
+    """None without a run and without policies."""
 
     @property
     def code(self) -> str:

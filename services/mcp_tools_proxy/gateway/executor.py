@@ -5,6 +5,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from pydantic_core import to_json
@@ -26,7 +27,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.logins import SignInOffers
-from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome, RunNote
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -39,6 +40,7 @@ from mcp_tools_proxy.gateway.call_checks import (
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.run_checks import RunChecks
 from mcp_tools_proxy.gateway.screening import screened_call, screened_replay
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
@@ -65,11 +67,13 @@ class _Progress:
     """The known facts of a call for its record and for the budgets in its response."""
 
     __slots__ = (
-        *("admission", "component", "document_version", "guards", "has_audit_place", "recorded"),
-        "registry",
+        *("admission", "completes", "component", "document_version", "guards"),
+        *("has_audit_place", "recorded", "registry", "run"),
     )
 
-    def __init__(self, registry: RegistryVersion) -> None:
+    def __init__(self, registry: RegistryVersion, *, completes: bool) -> None:
+        self.completes = completes
+        """Whether the call completes an argument."""
         self.component: Component | None = None
         self.registry = registry
         self.document_version: str | None = None
@@ -79,6 +83,8 @@ class _Progress:
         """Findings of guards; None if no guard is active."""
         self.recorded: Call | None = None
         """The call as recorded, if it differs from the received one."""
+        self.run: RunNote | None = None
+        """None before the call's run and the policies are asked."""
 
     def budget_of(self, error: ProxyError) -> BudgetStatus | None:
         """Return the budget to report to the caller of a call that fails with ``error``."""
@@ -112,6 +118,7 @@ class Executor:
         lifecycle: Lifecycle,
         idempotent_calls: IdempotentCalls,
         check_processes: CheckProcesses,
+        run_checks: RunChecks,
         max_result_bytes: int,
         on_finish: Callable[[CallRecord], None],
         on_start: Callable[[Call, ComponentSpec], None] = _noop,
@@ -125,6 +132,7 @@ class Executor:
         self._lifecycle = lifecycle
         self._idempotent_calls = idempotent_calls
         self._check_processes = check_processes
+        self._run_checks = run_checks
         self._max_result_bytes = max_result_bytes
         self._on_finish = on_finish
         self._on_start = on_start
@@ -157,7 +165,8 @@ class Executor:
 
     async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()
-        progress = _Progress(self._first_attempts.registry.current.version)
+        version = self._first_attempts.registry.current.version
+        progress = _Progress(version, completes=find is Registry.completion)
         sending = begin_sending()
         outcome: Outcome | None = None
         try:
@@ -171,6 +180,8 @@ class Executor:
             outcome = Failed(error=without_frames(shown), budget=progress.budget_of(error))
         except ProxyError as error:
             shown = await self._with_address(error, call)
+            if call.run is not None and progress.run is None:
+                shown = await self._run_checks.refused(call, shown)
             outcome = Failed(
                 error=without_frames(shown),
                 budget=progress.budget_of(error),
@@ -195,6 +206,7 @@ class Executor:
                     has_audit_place=progress.has_audit_place,
                     guards=tuple(progress.guards or ()),
                     was_sent=sending.was_sent,
+                    run=progress.run,
                 )
             )
         return outcome
@@ -245,6 +257,8 @@ class Executor:
         return await self._screen_replay(call, outcome, progress)
 
     async def _screen_replay(self, call: Call, outcome: Outcome, progress: _Progress) -> Outcome:
+        if outcome.replayed:
+            await self._run_checks.replayed(call)
         guards = self._first_attempts.registry.current.guards
         if guards is None:
             return outcome
@@ -275,8 +289,24 @@ class Executor:
         charged: ChargedCall,
         progress: _Progress,
     ) -> Ok:
-        spec = component.spec
         admission = progress.admission = await self._limiter.admit(charged)
+        if not self._run_checks.apply_to(call):
+            return await self._make(component, parsed, call, admission, progress)
+        progress.run = RunNote()
+        make = partial(self._make, component, parsed, call, admission, progress)
+        return await self._run_checks.call(
+            call, component.spec, progress.run, make, completes=progress.completes
+        )
+
+    async def _make(
+        self,
+        component: Component,
+        parsed: object,
+        call: Call,
+        admission: Admission,
+        progress: _Progress,
+    ) -> Ok:
+        spec = component.spec
         guards = self._first_attempts.registry.current.guards
         if guards is None:
             result = await component.call(parsed, call)

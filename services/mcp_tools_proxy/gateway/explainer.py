@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalNotConfigured,
 )
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.outcome import RunNote
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -31,6 +32,7 @@ from mcp_tools_proxy.gateway.call_checks import (
 )
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.run_checks import RunChecks
 from mcp_tools_proxy.gateway.screening import screen_arguments
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.limiter import BudgetReading, Limiter
@@ -84,6 +86,7 @@ class Explanation:
     sends: Mapping[str, object] | None = None
     """Destination and argument names of the call; None if it is refused earlier."""
     budgets: Sequence[BudgetReading] = ()
+    run: RunNote | None = None
     registry: RegistryVersion = NO_REGISTRY
 
     @property
@@ -149,6 +152,7 @@ class Explainer:
         blocklist: Blocklist,
         lifecycle: Lifecycle,
         check_audit: Callable[[], None],
+        run_checks: RunChecks,
         destinations: Destinations,
     ) -> None:
         self._first_attempts = first_attempts
@@ -156,6 +160,7 @@ class Explainer:
         self._blocklist = blocklist
         self._lifecycle = lifecycle
         self._check_audit = check_audit
+        self._run_checks = run_checks
         self._destinations = destinations
 
     async def explain(self, call: Call) -> Explanation:
@@ -189,6 +194,7 @@ class Explainer:
         await check_blocklist(self._blocklist, component.spec, call)
         found.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, found)
+        await self._check_run(component.spec, call, found)
         await self._check_guards(component.spec, call)
         found.add(Check.GUARDS)
         found.sends = self._sent(component, call)
@@ -231,6 +237,13 @@ class Explainer:
         found.add(Check.IDEMPOTENCY, PASS if call.idempotency_key is None else NOT_CHECKED)
         raise_if_exceeded(found.budgets)
         found.add(Check.BUDGET)
+
+    async def _check_run(self, spec: ComponentSpec, call: Call, found: Explanation) -> None:
+        """Decide as a call would, without counting it. Raises ProxyError."""
+        if self._run_checks.apply_to(call):
+            found.run = await self._run_checks.decide(call, spec)
+        found.add(Check.RUN)
+        found.add(Check.POLICY)
 
     async def _check_guards(self, spec: ComponentSpec, call: Call) -> None:
         """Screen the arguments; results cannot be screened. Raises GuardRefused."""

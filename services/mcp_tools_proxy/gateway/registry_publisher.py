@@ -30,6 +30,7 @@ from mcp_tools_proxy.gateway.registry_builder import (
     BuiltRegistry,
     RegistryBuilder,
 )
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.gateway.screening import guard_set_of
 from mcp_tools_proxy.gateway.unmatched_items import (
     MissingItems,
@@ -149,6 +150,7 @@ class RegistryPublisher:
         build_components: BuildComponents,
         metrics: Metrics,
         apply_limits: Callable[[LimitRules | None], None] = lambda _: None,
+        run_rules: ActiveRunRules | None = None,
         require_agent: bool | None = None,
         list_options: ListOptions = SERVER_NAMES,
         definitions: DefinitionsMode | None = None,
@@ -168,6 +170,9 @@ class RegistryPublisher:
         self._pool = pool
         self._metrics = metrics
         self._apply_limits = apply_limits
+        self._run_rules = (
+            ActiveRunRules(self._builder.local_tools) if run_rules is None else run_rules
+        )
         self.definitions = DefinitionGuard(
             metrics,
             local_names=[tool.spec.name for tool in self._builder.local_tools],
@@ -223,7 +228,7 @@ class RegistryPublisher:
 
     @property
     def _is_good(self) -> bool:
-        return self.is_built and not self.config.problems
+        return self.is_built and not self.config.problems and not self._run_rules.problems
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
         """Return the state of the preset; ``view`` and ``registry`` were built from ``config``."""
@@ -239,7 +244,7 @@ class RegistryPublisher:
             ),
             pending=[server_id for server_id in pending if server_id in servers],
             shadowed=view.shadowed,
-            problems=config.problems,
+            problems=config.problems + self._run_rules.problems,
         )
 
     def _statuses_by_id(self) -> Mapping[str, ServerStatus]:
@@ -265,6 +270,7 @@ class RegistryPublisher:
         """
         if guard_set_of(wanted or self.config) is None:
             self.publish(wanted or self.config)
+            await self._run_rules.follow(self.config, self._pool.snapshots)
             return
         version = -1
         while version != self.version:  # another registry may be published
@@ -281,6 +287,7 @@ class RegistryPublisher:
             await asyncio.to_thread(build, examine=examine)
             self.definitions.screening.add(screening)
         self.publish(config, snapshots)
+        await self._run_rules.follow(self.config, self._pool.snapshots)
 
     def publish(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot] | None = None

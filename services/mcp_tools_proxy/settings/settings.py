@@ -36,9 +36,9 @@ from mcp_tools_proxy.settings.exposed_secrets import (
 )
 from mcp_tools_proxy.settings.observability import AuditSettings, TracingSettings, check_audit
 from mcp_tools_proxy.settings.remote import RemoteSettings
+from mcp_tools_proxy.settings.runs import RunSettings
 from mcp_tools_proxy.settings.types import (
     ENV_PREFIX,
-    POSTGRES_SCHEMES,
     REDIS_SCHEMES,
     Budget,
     Count,
@@ -136,30 +136,6 @@ class QuotaSettings(EnvironmentSettings):
     def login_quota(self) -> Quota:
         """The quota of logins."""
         return Quota(kind="logins", count=self.quota_logins, bytes=self.quota_login_bytes)
-
-
-class RunSettings(EnvironmentSettings):
-    """Where the memory of runs is kept, and for how long."""
-
-    runs_url: Annotated[
-        SecretStr | None,
-        BeforeValidator(empty_is_unset),
-        starting_with(*REDIS_SCHEMES, *POSTGRES_SCHEMES),
-    ] = None
-    """Redis that never evicts keys, or PostgreSQL with the schema of ``documents migrate``, for the
-    memory of runs, shared by replicas. Unset: the Redis of state_url or of the budgets, otherwise
-    this process. state_key encrypts it."""
-    runs_idle_s: Count = 3600
-    """Seconds without a call after which a run ends and its memory is erased."""
-    runs_mark_s: Count = 604_800
-    """Seconds that the id of an ended run is refused."""
-    runs_per_tenant: Count = 100_000
-    """Maximum runs of a tenant, including ended ones whose ids are refused. A run has at most 64
-    KiB, typically 4 kB, and an ended one 200 bytes."""
-    runs_per_user: Count = 1_000
-    """Maximum new runs of a user, or of a token without a user, in an hour."""
-    runs_bytes: Count = 67_108_864
-    """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
 
 
 _Link = Annotated[str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")]

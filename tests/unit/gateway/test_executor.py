@@ -19,7 +19,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import until
-from tests.support.builders import make_call, make_idempotent_calls
+from tests.support.builders import make_call, make_idempotent_calls, make_run_checks
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 from tests.support.tables import each_row
@@ -70,6 +70,7 @@ class Fixture:
             lifecycle=self.lifecycle,
             idempotent_calls=make_idempotent_calls(),
             check_processes=CheckProcesses(),
+            run_checks=make_run_checks(),
             max_result_bytes=100,
             on_finish=self.records.append,
             on_start=self._enter,

@@ -30,7 +30,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.builders import make_call, make_caller, make_idempotent_calls
+from tests.support.builders import make_call, make_caller, make_idempotent_calls, make_run_checks
 from tests.support.fakes import FakePool, FakeTool
 from tests.support.tables import each_row
 
@@ -73,6 +73,7 @@ class GatewayFixture:
             blocklist=Blocklist(["leak"]),
             lifecycle=lifecycle,
             check_audit=self._check_audit,
+            run_checks=make_run_checks(),
             destinations=Destinations(
                 servers=tuple,
                 check_call=self._check_call,
@@ -87,6 +88,7 @@ class GatewayFixture:
             lifecycle=lifecycle,
             idempotent_calls=make_idempotent_calls(),
             check_processes=CheckProcesses(),
+            run_checks=make_run_checks(),
             max_result_bytes=100,
             on_finish=lambda _: None,
             reserve_record=self._reserve_record,

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from datetime import datetime
 
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
@@ -24,11 +26,32 @@ class ActivePolicies:
     loaded: bool = False
     written: tuple[WrittenPolicy, ...] = ()
     waiting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    actions: Mapping[str, PolicyAction] = field(default_factory=dict)
+    """The known tools and other ways to read."""
     by_action: Mapping[str, ToolPolicies] = field(default_factory=dict)
     unavailable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tool → the ids of waiting policies whose scope includes it."""
     problems: tuple[InvalidPolicy, ...] = ()
     """The problems of the current files, which are not active if there is one."""
+
+    def seen(self, action: str, call: Call, now: datetime) -> PolicyCall | None:
+        """Return a call as policies see it; None for a tool that is not known yet."""
+        known = self.actions.get(action)
+        if known is None:
+            return None
+        caller = call.caller
+        return PolicyCall(
+            caller=caller,
+            entry=caller.origin.entry.value,
+            action=known,
+            arguments=call.arguments,
+            now=now,
+        )
+
+    def looks_into_texts(self, action: str) -> bool:
+        """Return whether a policy for a tool looks for links and addresses in its arguments."""
+        policies = self.by_action.get(action)
+        return policies is not None and ("embedded",) in policies.whole.paths
 
     def decide(self, call: PolicyCall, memory: RunMemory | None) -> PolicyVerdict:
         """Return the policies that stop a call; ``memory`` is that before the call, if any.
@@ -94,7 +117,8 @@ def _prepared(
     prepared: dict[tuple[str, ...], ToolPolicies] = {}
     by_action: dict[str, ToolPolicies] = {}
     unavailable: dict[str, tuple[str, ...]] = {}
-    for action in actions:
+    known = {it.name: it for it in actions}
+    for action in known.values():
         applicable = [it for it in policies if it.applies_to(action)]
         active = [it for it in applicable if it.policy_id not in waiting]
         ids = tuple(it.policy_id for it in active)
@@ -111,6 +135,7 @@ def _prepared(
         loaded=True,
         written=policies,
         waiting=waiting,
+        actions=known,
         by_action=by_action,
         unavailable=unavailable,
         problems=problems,

@@ -6,6 +6,7 @@ and decides nothing about a context with a float, null, or an integer over 64 bi
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -42,6 +43,14 @@ class PolicyCall:
     action: PolicyAction
     arguments: JsonObject
     now: datetime
+    embedded: tuple[str, ...] | None = None
+    """The links, addresses and account numbers in other arguments, if they were looked for."""
+
+    def with_embedded(self) -> "PolicyCall":
+        """Look for links, addresses and account numbers; takes about a second for 100 MB."""
+        names = self.arguments.keys() - self.target_names
+        texts = (it for name in names for it in _values(self, name))
+        return replace(self, embedded=tuple(embedded_values(texts)))
 
     @property
     def target_names(self) -> frozenset[str]:
@@ -125,9 +134,8 @@ def _add(
             found = (it for name in call.target_names for it in _values(call, name))
             context["target"] = _origins(found, memory)
         case ("embedded",):
-            names = call.arguments.keys() - call.target_names
-            texts = (it for name in names for it in _values(call, name))
-            context["embedded"] = _origins(embedded_values(texts), memory)
+            known = call if call.embedded is not None else call.with_embedded()
+            context["embedded"] = _origins(known.embedded or (), memory)
         case ("run", *rest):
             if memory is not None:
                 _add_run(_record(context, "run"), rest, memory)
@@ -160,7 +168,7 @@ def _add_run(run: dict[str, object], path: list[str], memory: RunMemory) -> None
         case ["calls" | "errors" | "repeats" | "tokens" as name]:
             run[name] = min(MAX_INTEGER, int(getattr(memory, name)))
         case ["read_only" | "undeclared" as name]:
-            run[name] = bool(getattr(memory, name))
+            run[name] = getattr(memory, name)
         case ["seen"]:
             run["seen"] = list(memory.seen)
         case ["called" | "succeeded" | "total" as name, *rest]:

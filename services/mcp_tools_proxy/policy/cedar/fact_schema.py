@@ -5,15 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 
-from mcp_tools_proxy.domain.components import (
-    DOCUMENT_ARGUMENT,
-    ComponentSpec,
-    JsonObject,
-    ToolSpec,
-)
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import Label, ToolLabels
-from mcp_tools_proxy.policy.runs.tool_labels import action_name
 
 
 class ArgumentType(StrEnum):
@@ -55,18 +49,19 @@ LOCAL_SERVER = "gateway"
 """The server of the gateway's own tools in policies."""
 
 
-def action_of(spec: ComponentSpec, labels: ToolLabels, *, completion: bool = False) -> PolicyAction:
-    """Return the action of a component, or of the completion of a prompt's arguments."""
-    schema = spec.input_schema if isinstance(spec, ToolSpec) else {}
+def action_of(
+    name: str, server_id: str | None, labels: ToolLabels, schema: JsonObject
+) -> PolicyAction:
+    """Return the action of a tool with this input schema, or of another way to read."""
     types, required = argument_types(schema)
     return PolicyAction(
-        name=action_name(spec, completion=completion),
-        server=spec.server_id or LOCAL_SERVER,
+        name=name,
+        server=server_id or LOCAL_SERVER,
         labels=labels,
         types=types,
         required=required,
         keys=frozenset(_declared_keys(schema)),
-        documents=spec.server_id is None and DOCUMENT_ARGUMENT in types,
+        documents=server_id is None and DOCUMENT_ARGUMENT in types,
     )
 
 

@@ -157,8 +157,6 @@ class RunMemory:
     """Calls with the tool and arguments of an earlier call."""
     tokens: int = 0
     read_only: bool = False
-    undeclared: bool = False
-    """Whether a called tool was not declared."""
     tools: list[str] | None = None
     """The declared tools, None without a declaration."""
     seen: list[str] = field(default_factory=list)
@@ -191,6 +189,11 @@ class RunMemory:
             made=self.made.copy(),
             values=self.values.copy(),
         )
+
+    @property
+    def undeclared(self) -> bool:
+        """Whether the run declares no tools."""
+        return self.tools is None
 
     @property
     def size(self) -> int:
@@ -251,8 +254,6 @@ class RunMemory:
         self.calls += 1
         self.repeats += known is not None
         self.made.set(call.digest[:VALUE_BYTES], known or 0)
-        is_undeclared = self.tools is not None and call.tool not in self.tools
-        self.undeclared = self.undeclared or is_undeclared
         self.seen += new
         self.called[call.tool] = self.called.get(call.tool, 0) + 1
         for total, amount in totals.items():
@@ -310,6 +311,21 @@ class RunMemory:
             failures = self.made.get(call.digest[:VALUE_BYTES]) or 0
             self.made.set(call.digest[:VALUE_BYTES], min(MAX_FAILURES, failures + 1))
 
+    def refuse(self, digest: bytes, *, may_be_repeated: bool) -> None:
+        """Count a call that was refused before it was sent.
+
+        Those that ``may_be_repeated``, such as refusals by a policy, do not stop a loop.
+        """
+        known = self.made.get(digest[:VALUE_BYTES])
+        self.calls += 1
+        self.errors += 1
+        self.repeats += known is not None
+        if known is None and self._fixed_size + _CALL.size > MAX_BYTES:
+            return
+        self._drop_values(_CALL.size)
+        failures = (known or 0) + (not may_be_repeated)
+        self.made.set(digest[:VALUE_BYTES], min(MAX_FAILURES, failures))
+
     def is_loop(self, digest: bytes) -> bool:
         """Return whether identical calls failed ``MAX_FAILURES`` times since the last success."""
         return (self.made.get(digest[:VALUE_BYTES]) or 0) >= MAX_FAILURES
@@ -365,7 +381,7 @@ class RunMemory:
 
 
 _PLAIN = (
-    *("calls", "errors", "repeats", "tokens", "read_only", "undeclared", "tools", "seen"),
+    *("calls", "errors", "repeats", "tokens", "read_only", "tools", "seen"),
     *("called", "succeeded", "totals", "sources", "name_bytes"),
 )
 

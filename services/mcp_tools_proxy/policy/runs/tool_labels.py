@@ -43,11 +43,24 @@ def labels_of(
 ) -> ToolLabels:
     """Return the labels of a component; ``configured`` are those of ``labels.json`` by name."""
     name = action_name(spec, completion=completion)
-    if (found := configured.get(name)) is not None:
-        return found
     if spec.kind is not Kind.TOOL or completion:
-        return _READING
-    return _OWN.get(name, UNLABELLED) if spec.server_id is None else UNLABELLED
+        return labels_of_reading(name, configured)
+    return labels_of_tool(name, spec.server_id, configured)
+
+
+def labels_of_tool(
+    name: str, server_id: str | None, configured: Mapping[str, ToolLabels]
+) -> ToolLabels:
+    """Return the labels of a tool by its name."""
+    found = configured.get(name)
+    if found is not None:
+        return found
+    return _OWN.get(name, UNLABELLED) if server_id is None else UNLABELLED
+
+
+def labels_of_reading(name: str, configured: Mapping[str, ToolLabels]) -> ToolLabels:
+    """Return the labels of another way to read, such as ``server:prompts/get``."""
+    return configured.get(name, _READING)
 
 
 def suggested_labels(annotations: JsonObject) -> frozenset[Label]:

@@ -10,13 +10,12 @@ from enum import Enum
 from hashlib import sha256
 from typing import NamedTuple, NoReturn
 
-from pydantic_core import to_json
-
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.tenant_share import has_share
+from mcp_tools_proxy.wire.json_digest import json_digest
 
 MAX_OUTCOME_BYTES = 262_144 + 1
 """Maximum outcome size: 256 kB of JSON and one byte for its kind."""
@@ -89,7 +88,9 @@ class RecordStore(ABC):
 
 
 def record_key(call: Call, idempotency_key: str) -> RecordKey:
-    """Return the key of a call's record, derived from tenant, user, agent and idempotency key.
+    """Return the key of a call's record: from tenant, user, agent, run and idempotency key.
+
+    With the run, a replay tells a run only what it was told before.
 
     A follow-up with input that the server required has a separate key from its state, so the work
     before the input is not repeated either. Operators acting for a caller have separate keys, so
@@ -99,15 +100,15 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
     operator = () if caller.stand_in is None else ("operator", *caller.token_log_fields.values())
-    digest = _digest(ascii(whole + operator).encode())  # takes a third of the time of JSON
+    run = () if call.run is None else ("run", call.run.run_id)
+    digest = _digest(ascii(whole + operator + run).encode())  # takes a third of the time of JSON
     return RecordKey(sys.intern(caller.tenant_id), digest)  # one string per tenant
 
 
 def request_digest(call: Call, spec: ComponentSpec) -> bytes:
-    """Return the SHA-256 of a call's tool, arguments and permissions as canonical JSON.
+    """Return the digest of a call's tool, arguments and permissions.
 
-    Keys are sorted and 1.0 becomes 1 as in RFC 8785, because JavaScript programs change numbers in
-    this way. The tool has its server's name, so spellings are equal. ``call`` has completed
+    The tool has its server's name, so spellings are equal. ``call`` has completed
     arguments. Roles and bound documents are included: otherwise callers of the same tenant, user
     and agent received outcomes that only wider permissions may read. JWT claims are included if the
     JWT is exchanged for the server's token.
@@ -121,17 +122,7 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
         whole += (call.sources,)
     if spec.exchanges_jwt:
         whole += (caller.jwt_claims,)
-    return _digest(to_json(_canonical(whole)))
-
-
-def _canonical(value: object) -> object:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return {key: _canonical(value[key]) for key in sorted(value)}
-    if isinstance(value, list | tuple):
-        return [_canonical(part) for part in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return json_digest(whole)
 
 
 def _digest(content: bytes) -> bytes:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar, cast
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import RateLimitExceeded, RunExpired, StateUnavailable
@@ -69,6 +69,10 @@ class RunLimits:
     new_runs: int = 1_000
 
 
+class _Seen(Exception):
+    """Ends an update that only reads, with what was read."""
+
+
 class RunStore(ABC):
     """Keeps the memory of each run, and a mark when it has ended.
 
@@ -84,6 +88,17 @@ class RunStore(ABC):
         declaration, return a refusal. Raises RunExpired for a run that ended, RateLimitExceeded or
         StateUnavailable for a new one without space, and StateUnavailable while the store is down.
         """
+
+    async def look(self, key: RunKey, read: Change[T]) -> T:
+        """Return what ``read`` returns of a run's memory, without a change. Raises like update."""
+
+        def stop(memory: RunMemory) -> NoReturn:
+            raise _Seen(read(memory.copy()))
+
+        try:
+            await self.update(key, stop)
+        except _Seen as seen:
+            return cast("T", seen.args[0])
 
     @abstractmethod
     def readiness(self) -> Mapping[str, object]:

@@ -2,7 +2,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.domain.run import Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies, load_policies
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
@@ -28,8 +27,7 @@ _PROPERTIES = {
 def action(name: str, labels: ToolLabels, required: Iterable[str] = ()) -> PolicyAction:
     server = name.partition(":")[0] if ":" in name else None
     schema = {"type": "object", "properties": _PROPERTIES, "required": [*required]}
-    spec = ToolSpec(name=name, alias="a", description="", input_schema=schema, server_id=server)
-    return action_of(spec, labels)
+    return action_of(name, server, labels, schema)
 
 
 SEND = action(

@@ -1,0 +1,394 @@
+"""Checks calls against their runs and the policies, and keeps what runs need to know.
+
+A run's memory is changed twice for each call: together with the decision, before the call is sent,
+and before its answer leaves. So one order of the calls explains all decisions, also those of a
+batch and of several replicas.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import structlog
+from pydantic_core import from_json
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.errors import (
+    InternalError,
+    LoginRequired,
+    LoopStopped,
+    PolicyDenied,
+    PolicyUnavailable,
+    ProxyError,
+    RateLimitExceeded,
+    RunRefused,
+    RunRequired,
+    ToolFailed,
+    ToolTimeout,
+)
+from mcp_tools_proxy.domain.outcome import Ok, RunNote
+from mcp_tools_proxy.domain.run import CHANGING_LABELS, RunRequest
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
+from mcp_tools_proxy.policy.cedar.fact_schema import LOCAL_SERVER
+from mcp_tools_proxy.policy.runs.run_memory import (
+    MAX_FAILURES,
+    RunCall,
+    RunFull,
+    RunMemory,
+    values_in,
+)
+from mcp_tools_proxy.policy.runs.tool_labels import action_name
+from mcp_tools_proxy.policy.runs.values import scalars
+from mcp_tools_proxy.storage.runs.run_store import RunStore, run_key
+from mcp_tools_proxy.wire.json_digest import json_digest
+
+LONG_CHARS = 65_536
+"""Characters of arguments from which addresses in them are looked for in a thread."""
+
+RETRY_S = 5.0
+"""Seconds after which a policy that waits for a server may be ready."""
+
+READ_ONLY_RULE, TOOLS_RULE = "run.read_only", "run.tools"
+"""The ids, like those of policies, of what a run declares."""
+
+_NOT_READY = re.compile(
+    r"not (?:yet )?(?:ready|available|finished|complete)|still (?:running|processing|pending)|"
+    r"in progress|(?:try|retry|again) (?:again|later|in )|too many requests|rate.?limit|"
+    r"time[sd]?.?out|temporar|\b(?:429|503)\b",
+    re.IGNORECASE,
+)
+"""Error texts after which the same call can succeed: polling is no loop."""
+
+log = structlog.get_logger()
+
+Make = Callable[[], Awaitable[Ok]]
+"""Makes a call that was admitted. Raises ProxyError."""
+
+
+class RunChecks:
+    """Makes calls if their runs and the policies permit it (contract §1, order of checks).
+
+    ``now`` returns the time in the zone in which policies read the clock.
+    """
+
+    def __init__(
+        self, store: RunStore, rules: ActiveRunRules, *, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._now = now
+
+    def apply_to(self, call: Call) -> bool:
+        """Return whether there is anything to check: a run, or policies."""
+        return call.run is not None or self._rules.current.policies is not None
+
+    async def call(
+        self, call: Call, spec: ComponentSpec, note: RunNote, make: Make, *, completes: bool = False
+    ) -> Ok:
+        """Make a call that its run and the policies permit; ``completes`` for a completion.
+
+        Raises PolicyDenied, PolicyUnavailable, RunRequired, RunExpired, LoopStopped,
+        StateUnavailable, and what ``make`` raises.
+        """
+        checked = await self._begun(call, spec, note, completes=completes)
+        if call.run is None:
+            return await make()
+        try:
+            made = await make()
+        except ProxyError as error:
+            await self._end(checked, error)
+            raise
+        await self._end(checked, made)
+        return made
+
+    async def replayed(self, call: Call) -> None:
+        """Keep what the request of a replayed call declares; its run has read the outcome before.
+
+        Raises RunExpired, LoopStopped, StateUnavailable.
+        """
+        run = call.run
+        if run is None:
+            return
+
+        def declare(memory: RunMemory) -> ProxyError | None:
+            try:
+                memory.declare(run)
+            except RunFull as full:
+                return _full(full)
+            return None
+
+        refusal = await self._store.update(run_key(call.caller, run.run_id), declare)
+        if refusal is not None:
+            raise refusal
+
+    async def refused(self, call: Call, error: ProxyError) -> ProxyError:
+        """Count a call that failed before its run was asked, and return the error to show.
+
+        The fourth identical one is stopped, like any other loop.
+        """
+        run = call.run
+        if run is None or isinstance(error, RunRefused | RateLimitExceeded):
+            return error
+        digest = _digest(call, call.name)
+
+        def count(memory: RunMemory) -> ProxyError:
+            if memory.is_loop(digest):
+                return _loop_stopped()
+            memory.refuse(digest, may_be_repeated=_may_be_repeated(error))
+            return error
+
+        try:
+            return await self._store.update(run_key(call.caller, run.run_id), count)
+        except ProxyError:
+            return error
+
+    async def decide(self, call: Call, spec: ComponentSpec) -> RunNote:
+        """Return the decision on a call that is not made. Raises like ``call``."""
+        note = RunNote()
+        checked = await self._checked(call, spec, note)
+        if call.run is None:
+            refusal = checked.decide(None)
+        else:
+            key = run_key(call.caller, call.run.run_id)
+            refusal = await self._store.look(key, partial(checked.begin, call.run))
+        if refusal is not None:
+            raise refusal
+        return note
+
+    async def _begun(
+        self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
+    ) -> "_CheckedCall":
+        """Decide on a call, and count it before it is sent."""
+        checked = await self._checked(call, spec, note, completes=completes)
+        if call.run is None:
+            refusal = checked.decide(None)
+        else:
+            key = run_key(call.caller, call.run.run_id)
+            refusal = await self._store.update(key, partial(checked.begin, call.run))
+        if refusal is not None:
+            raise refusal
+        return checked
+
+    async def _checked(
+        self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
+    ) -> "_CheckedCall":
+        checked = _CheckedCall(
+            call, spec, self._rules.current, note, self._now(), completes=completes
+        )
+        if checked.is_long:
+            await asyncio.to_thread(checked.look_into_texts)
+        return checked
+
+    async def _end(self, checked: "_CheckedCall", made: Ok | ProxyError) -> None:
+        """Keep what came of a call. If that fails, later calls may be refused, but not permitted.
+
+        Values of another answer could vouch only if it were kept, and what the call read was kept
+        before it.
+        """
+        run = checked.call.run
+        if run is None:
+            return
+        try:
+            await self._store.update(
+                run_key(checked.call.caller, run.run_id),
+                lambda memory: checked.end(memory, made),
+                may_begin=False,
+            )
+        except ProxyError as error:
+            log.warning(
+                "run.outcome_not_kept",
+                trace_id=checked.call.trace_id,
+                code=error.code,
+                reason=error.reason,
+            )
+
+
+class _CheckedCall:
+    """One call, what the policies see of it, and its changes to the memory of its run."""
+
+    def __init__(
+        self,
+        call: Call,
+        spec: ComponentSpec,
+        rules: RunRules,
+        note: RunNote,
+        now: datetime,
+        *,
+        completes: bool,
+    ) -> None:
+        self.call = call
+        self._spec = spec
+        self._note = note
+        self._policies = rules.policies
+        self._labels = rules.labels_of(spec, completion=completes)
+        name = action_name(spec, completion=completes)
+        self._counted = RunCall(
+            tool=name,
+            labels=self._labels.labels,
+            server=spec.server_id or LOCAL_SERVER,
+            digest=_digest(call, name if spec.kind is Kind.TOOL else call.name),
+            amounts=_amounts(call.arguments),
+        )
+        self._seen = None if rules.policies is None else rules.policies.seen(name, call, now)
+        note.run_id = None if call.run is None else call.run.run_id
+        note.labels = tuple(sorted(self._labels.labels))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether policies look for addresses in long arguments."""
+        return (
+            self._policies is not None
+            and self._policies.looks_into_texts(self._counted.tool)
+            and sum(len(it) for it in scalars(self.call.arguments) if isinstance(it, str))
+            > LONG_CHARS
+        )
+
+    def look_into_texts(self) -> None:
+        """Look for addresses in arguments; slow."""
+        if self._seen is not None:
+            self._seen = self._seen.with_embedded()
+
+    def begin(self, run: RunRequest, memory: RunMemory) -> ProxyError | None:
+        """Decide on the call, and count it; return the refusal, which the run counts as well."""
+        try:
+            memory.declare(run)
+            refusal = self._refusal(memory)
+            if refusal is None:
+                self._note.number = memory.reserve(self._counted)
+        except RunFull as full:
+            return _full(full)
+        if refusal is not None:
+            memory.refuse(self._counted.digest, may_be_repeated=True)
+        return refusal
+
+    def _refusal(self, memory: RunMemory) -> ProxyError | None:
+        if memory.read_only and not CHANGING_LABELS.isdisjoint(self._labels.labels):
+            return _denied((READ_ONLY_RULE,), "this run only reads, and the tool may change things")
+        if memory.tools is not None and self._names and self._names.isdisjoint(memory.tools):
+            return _denied((TOOLS_RULE,), "this run has not declared the tool")
+        if memory.is_loop(self._counted.digest):
+            return _loop_stopped()
+        return self.decide(memory)
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """The names under which a tool can be declared; empty for other components."""
+        spec = self._spec
+        if not isinstance(spec, ToolSpec):
+            return frozenset()
+        own = (spec.name, spec.listed_name, spec.alias, spec.model_name, spec.gemini_name)
+        return frozenset((self.call.name, *own))
+
+    def decide(self, memory: RunMemory | None) -> ProxyError | None:
+        """Return the refusal of the policies; ``memory`` is that before the call, if any."""
+        if self._policies is None:
+            return None
+        if self._seen is None:
+            return _unavailable(("the tool is new, and the policies are being prepared for it",))
+        verdict = self._policies.decide(self._seen, memory)
+        fired = (*verdict.enforced, *verdict.approve, *verdict.logged, *verdict.run_required)
+        self._note.policies = tuple((it.policy_id, it.mode.value) for it in fired)
+        if verdict.unavailable:
+            return _unavailable(verdict.unavailable)
+        if verdict.run_required:
+            ids = [it.policy_id for it in verdict.run_required]
+            return RunRequired(
+                "a policy needs the run of this call; send run.id with it",
+                details={"policy_ids": ids},
+            )
+        if verdict.failed:
+            return PolicyDenied(
+                "a policy could not be evaluated for this call; tell an operator",
+                reason="; ".join(verdict.failed)[:1_000],
+            )
+        if verdict.enforced:
+            messages = (it.message for it in verdict.enforced)
+            shown = "; ".join(dict.fromkeys(filter(None, messages)))
+            return _denied(
+                [it.policy_id for it in verdict.enforced], shown or "a policy forbids this call"
+            )
+        return None
+
+    def end(self, memory: RunMemory, made: Ok | ProxyError) -> None:
+        """Keep the outcome of the call."""
+        if isinstance(made, Ok):
+            if not made.input_required:
+                memory.succeed(self._counted, made.tokens, self._found(made))
+        else:
+            memory.fail(self._counted, may_be_repeated=_may_be_repeated(made))
+
+    def _found(self, made: Ok) -> Iterator[tuple[object, str]]:
+        labels = self._labels
+        if labels.identifiers or labels.claimed:
+            for part in _structured(made.result, is_local=self._spec.server_id is None):
+                yield from values_in(part, self._counted.tool, labels)
+
+
+def _digest(call: Call, name: str) -> bytes:
+    return json_digest((call.kind.value, name, call.arguments))
+
+
+def _amounts(arguments: JsonObject) -> dict[str, int]:
+    """Return the integers among the arguments, for totals."""
+    found: dict[str, int] = {}
+    for name, value in arguments.items():
+        if isinstance(value, float) and value.is_integer():
+            found[name] = int(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            found[name] = value
+    return found
+
+
+def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
+    """Yield the structured content of a result, or else its text blocks that are wholly JSON.
+
+    Other text can say anything, so nothing in it is an identifier.
+    """
+    if is_local:
+        yield result
+        return
+    structured = result.get("structured_content")
+    if structured is not None:
+        yield structured
+        return
+    blocks = result.get("content")
+    for block in blocks if isinstance(blocks, list | tuple) else ():
+        text = block.get("text") if isinstance(block, Mapping) else None
+        if isinstance(text, str) and text.strip()[:1] in ("{", "["):
+            try:
+                yield from_json(text)
+            except ValueError:
+                continue
+
+
+def _may_be_repeated(error: ProxyError) -> bool:
+    """Return whether the same call can succeed later, so that to repeat it is no loop."""
+    if error.retryable or isinstance(error, ToolTimeout | LoginRequired | InternalError):
+        return True
+    return isinstance(error, ToolFailed) and _NOT_READY.search(error.message) is not None
+
+
+def _denied(policy_ids: Sequence[str], message: str) -> PolicyDenied:
+    return PolicyDenied(message, details={"policy_ids": [*policy_ids]})
+
+
+def _unavailable(reasons: Sequence[str]) -> PolicyUnavailable:
+    return PolicyUnavailable(
+        "the policies of this call cannot be evaluated yet; try again later",
+        retry_after_s=RETRY_S,
+        reason="; ".join(reasons)[:1_000],
+    )
+
+
+def _full(problem: RunFull) -> LoopStopped:
+    return LoopStopped(str(problem), details={"limit": "memory"})
+
+
+def _loop_stopped() -> LoopStopped:
+    return LoopStopped(
+        f"the same call failed {MAX_FAILURES} times in this run, so it was not made again; change "
+        "its arguments, use another tool, or tell the user"
+    )

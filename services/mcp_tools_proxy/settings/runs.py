@@ -1,0 +1,64 @@
+"""Settings of runs and policies."""
+
+from datetime import UTC, tzinfo
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr
+
+from mcp_tools_proxy.settings.types import (
+    POSTGRES_SCHEMES,
+    REDIS_SCHEMES,
+    Count,
+    EnvironmentSettings,
+    empty_is_unset,
+    starting_with,
+)
+
+
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _is_time_zone(name: str) -> str:
+    """Return a time zone's name. Raises ValueError."""
+    try:
+        _zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(
+            "should be a time zone of the IANA database, such as Europe/Berlin; if that is not "
+            "known either, install tzdata"
+        ) from None
+    return name
+
+
+class RunSettings(EnvironmentSettings):
+    """Where the memory of runs is kept, for how long, and the clock of policies."""
+
+    runs_url: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        starting_with(*REDIS_SCHEMES, *POSTGRES_SCHEMES),
+    ] = None
+    """Redis that never evicts keys, or PostgreSQL with the schema of ``documents migrate``, for the
+    memory of runs, shared by replicas. Unset: the Redis of state_url or of the budgets, otherwise
+    this process. state_key encrypts it."""
+    runs_idle_s: Count = 3600
+    """Seconds without a call after which a run ends and its memory is erased."""
+    runs_mark_s: Count = 604_800
+    """Seconds that the id of an ended run is refused."""
+    runs_per_tenant: Count = 100_000
+    """Maximum runs of a tenant, including ended ones whose ids are refused. A run has at most 64
+    KiB, typically 4 kB, and an ended one 200 bytes."""
+    runs_per_user: Count = 1_000
+    """Maximum new runs of a user, or of a token without a user, in an hour."""
+    runs_bytes: Count = 67_108_864
+    """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
+
+    policies_time_zone: Annotated[str, AfterValidator(_is_time_zone)] = "UTC"
+    """Time zone in which policies read the clock, such as ``Europe/Berlin``."""
+
+    @property
+    def policies_zone(self) -> tzinfo:
+        """The time zone in which policies read the clock."""
+        return _zone(self.policies_time_zone)

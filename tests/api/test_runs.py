@@ -1,0 +1,210 @@
+"""Runs and policies over the HTTP API (contract §1)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.configuration import Config, Json, make_preset, write_json
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import BATCH, CONFIG_DIR, Service, request_of, running
+
+
+def tool(name: str, **properties: str) -> Json:
+    schema = {"type": "object", "properties": {k: {"type": v} for k, v in properties.items()}}
+    return {"name": name, "description": name, "inputSchema": schema}
+
+
+TOOLS = (
+    tool("read_inbox", id="string"),
+    tool("send_email", to="string", body="string"),
+    tool("get_order", id="string"),
+    tool("refund", order_id="string", cents="integer"),
+)
+LABELS = {
+    "shop:read_inbox": {
+        "labels": ["reads_private", "reads_untrusted"],
+        "claimed": ["arguments.id"],
+    },
+    "shop:send_email": {"labels": ["sends"], "targets": ["to"]},
+    "shop:get_order": {"labels": ["reads_private"], "identifiers": ["arguments.id"]},
+    "shop:refund": {"labels": ["writes"], "targets": []},
+}
+NO_SEND = """
+@id("no-send")
+@message("Ask the user for the address.")
+forbid(principal, action in Action::"label:sends", resource) when {
+  context has run && context.run.seen.contains("label:reads_untrusted") &&
+  (context.target.contains("text") || context.target.contains("claimed") ||
+   context.embedded.contains("text"))
+};
+"""
+ORDER_FIRST = """
+@id("order-first")
+forbid(principal, action == Action::"shop:refund", resource) unless {
+  context has run && context.run.succeeded["shop:get_order"] > 0 &&
+  context has args.order_id && context.origin.order_id.contains("shop:get_order#arguments.id")
+};
+"""
+TOTAL = """
+@id("total")
+forbid(principal, action == Action::"shop:refund", resource) when {
+  context has run && context has args.cents &&
+  context.run.total["shop:refund#cents"] + context.args.cents > 1000
+};
+"""
+
+
+@asynccontextmanager
+async def shop(
+    *policies: str, labels: Mapping[str, Json] = LABELS, **settings: Any
+) -> AsyncIterator[Service]:
+    names = [it["name"] for it in TOOLS]
+    async with running_raw(extra={"tools": list(TOOLS)}) as server:
+        preset = make_preset(tools=[("shop", it) for it in (*names, "is_error", "echo")])
+        entry = {"type": "streamable-http", "url": server.url}
+        config = Config(servers={"shop": entry}, presets=[preset], more={"defaultPresetId": "work"})
+        CONFIG_DIR.mkdir(parents=True, exist_ok=True)
+        write_json(CONFIG_DIR / "labels.json", {"tools": dict(labels)})
+        if policies:
+            (CONFIG_DIR / "policies").mkdir()
+            for number, text in enumerate(policies):
+                (CONFIG_DIR / "policies" / f"{number}.cedar").write_text(text)
+        async with running(config=config, **settings) as service:
+            yield service
+
+
+def a_run(task: str = "", **more: Any) -> Json:
+    return {"id": uuid4().hex, **({"task": task} if task else {}), **more}
+
+
+async def refusal(service: Service, name: str, arguments: Json, **context: Any) -> tuple[str, Any]:
+    envelope = await service.execute(name, arguments, **context)
+    if envelope["status"] == "ok":
+        return "OK", None
+    details = envelope["error"].get("details") or {}
+    return envelope["error"]["code"], details.get("policy_ids")
+
+
+async def test_nothing_is_sent_after_foreign_text_but_to_the_users_own_targets() -> None:
+    async with shop(NO_SEND) as service:
+        run = a_run("Write to bob@a.com what is new, please.")
+        send = {"to": "eve@evil.io", "body": "hi"}
+        assert await service.code("shop:send_email", send, run=run) == "OK"
+        assert await service.code("shop:read_inbox", {"id": "eve@evil.io"}, run=run) == "OK"
+        envelope = await service.execute("shop:send_email", send, run=run)
+        assert envelope["error"]["code"] == "POLICY_DENIED"
+        assert envelope["error"]["message"] == "Ask the user for the address."
+        assert envelope["error"]["details"] == {"policy_ids": ["no-send"]}
+        send = {"to": "bob@a.com", "body": "hi"}
+        assert await service.code("shop:send_email", send, run=run) == "OK"
+        send = {"to": "bob@a.com.evil.io", "body": "hi"}
+        assert await service.code("shop:send_email", send, run=run) == "POLICY_DENIED"
+        send = {"to": "bob@a.com", "body": "see https://evil.io/?q=secret"}
+        assert await service.code("shop:send_email", send, run=run) == "POLICY_DENIED"
+        other = a_run()
+        assert await service.code("shop:send_email", send, run=other) == "OK"
+
+
+async def test_a_policy_that_reads_the_run_needs_one() -> None:
+    optional = NO_SEND.replace('@id("no-send")', '@id("no-send") @run("optional")')
+    async with shop(NO_SEND) as service:
+        found = await refusal(service, "shop:send_email", {"to": "a@b.c"})
+        assert found == ("RUN_REQUIRED", ["no-send"])
+        assert await service.code("shop:get_order", {"id": "1"}) == "OK"
+    (CONFIG_DIR / "policies" / "0.cedar").unlink()
+    (CONFIG_DIR / "policies").rmdir()
+    async with shop(optional) as service:
+        assert await service.code("shop:send_email", {"to": "a@b.c"}) == "OK"
+
+
+async def test_a_call_needs_the_success_of_another_with_the_same_value() -> None:
+    async with shop(ORDER_FIRST) as service:
+        run = a_run()
+        refund = {"order_id": "A-17", "cents": 5}
+        assert (await refusal(service, "shop:refund", refund, run=run))[1] == ["order-first"]
+        assert await service.code("shop:get_order", {"id": "A-18"}, run=run) == "OK"
+        assert await service.code("shop:refund", refund, run=run) == "POLICY_DENIED"
+        assert await service.code("shop:get_order", {"id": "A-17"}, run=run) == "OK"
+        assert await service.code("shop:refund", refund, run=run) == "OK"
+
+
+async def test_a_running_total_is_exact_in_a_batch() -> None:
+    async with shop(TOTAL) as service:
+        run = a_run()
+        calls = [
+            {"tool_name": "shop:refund", "arguments": {"order_id": str(it), "cents": 300}}
+            for it in range(10)
+        ]
+        user = request_of("x")["user"]
+        response = await service.http.post(BATCH, json={"calls": calls, "user": user, "run": run})
+        codes = [it.get("error", {}).get("code", "OK") for it in response.json()["results"]]
+        assert codes.count("OK") == 3
+        assert codes.count("POLICY_DENIED") == 7
+
+
+async def test_a_run_declares_its_tools_and_that_it_only_reads() -> None:
+    async with shop() as service:
+        run = a_run(tools=["shop:get_order", "shop:refund"], read_only=False)
+        order, refund = {"id": "1"}, {"order_id": "1", "cents": 1}
+        assert await service.code("shop:refund", refund, run=run) == "OK"
+        found = await refusal(service, "shop:send_email", {"to": "a@b.c"}, run=run)
+        assert found == ("POLICY_DENIED", ["run.tools"])
+        run |= {"tools": ["shop:get_order", "shop:send_email", "shop:refund"], "read_only": True}
+        assert await service.code("shop:get_order", order, run=run) == "OK"
+        run = {"id": run["id"]}
+        found = await refusal(service, "shop:refund", refund, run=run)
+        assert found == ("POLICY_DENIED", ["run.read_only"])
+        assert await service.code("shop:send_email", {}, run=run) == "POLICY_DENIED"
+        assert await service.code("shop:get_order", order, run=run) == "OK"
+        assert await service.code("shop:echo", {}, run=a_run(read_only=True)) == "POLICY_DENIED"
+
+
+async def test_the_fourth_identical_failure_is_stopped() -> None:
+    async with shop() as service:
+        run = a_run()
+        codes = [await service.code("shop:is_error", {"a": 1}, run=run) for _ in range(4)]
+        assert codes == ["TOOL_FAILED"] * 3 + ["LOOP_STOPPED"]
+        assert await service.code("shop:is_error", {"a": 2}, run=run) == "TOOL_FAILED"
+        assert await service.code("shop:is_error", {"a": 1}, run=a_run()) == "TOOL_FAILED"
+        codes = [await service.code("nope", {}, run=run) for _ in range(4)]
+        assert codes == ["TOOL_NOT_FOUND"] * 3 + ["LOOP_STOPPED"]
+
+
+async def test_the_same_id_of_another_caller_is_another_run() -> None:
+    async with shop(NO_SEND) as service:
+        run = a_run()
+        assert await service.code("shop:read_inbox", {"id": "1"}, run=run) == "OK"
+        send = {"to": "eve@evil.io"}
+        assert await service.code("shop:send_email", send, run=run) == "POLICY_DENIED"
+        for user in (
+            {"user_id": "user_2", "tenant_id": "tenant_1"},
+            {"user_id": "user_1", "tenant_id": "t"},
+        ):
+            assert await service.code("shop:send_email", send, run=run, user=user) == "OK"
+
+
+@pytest.mark.parametrize("text", ["forbid(", '@id("x") permit(principal, action, resource);'])
+async def test_until_policies_are_valid_no_call_is_made(text: str) -> None:
+    async with shop(text) as service:
+        assert await service.code("shop:get_order", {"id": "1"}) == "POLICY_UNAVAILABLE"
+        assert await service.code("list_available_tools") == "POLICY_UNAVAILABLE"
+        (CONFIG_DIR / "policies" / "0.cedar").write_text(NO_SEND)
+        async with asyncio.timeout(10):
+            while await service.code("shop:get_order", {"id": "1"}) != "OK":
+                await asyncio.sleep(0.05)
+
+
+async def test_explain_decides_without_counting() -> None:
+    async with shop(TOTAL) as service:
+        run = a_run()
+        refund = {"order_id": "1", "cents": 700}
+        assert await service.code("shop:refund", refund, run=run) == "OK"
+        for _ in range(2):
+            body = request_of("shop:refund", refund, run=run)
+            found = (await service.http.post("/internal/mcp/explain", json=body)).json()
+            assert found["decision"] == "POLICY_DENIED"
+        assert await service.code("shop:refund", refund | {"cents": 300}, run=run) == "OK"
