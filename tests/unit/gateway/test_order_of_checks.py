@@ -1,7 +1,9 @@
 """Explainer and executor refuse a call for the same reason if several reasons apply."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import combinations
+from typing import NoReturn
 
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, RuleSource
 from mcp_tools_proxy.domain.budget import ChargedCall
@@ -16,11 +18,14 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardRule
 from mcp_tools_proxy.domain.outcome import Failed
+from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import ORDER, PASS, Destinations, Explainer
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.run_checks import RunChecks
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.guards.screen import GuardSet
@@ -29,6 +34,13 @@ from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.storage.runs.run_store import (
+    Change,
+    RunKey,
+    T,
+    UnusableRunStore,
+    ended_run,
+)
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_caller, make_idempotent_calls, make_run_checks
 from tests.support.fakes import FakePool, FakeTool
@@ -40,7 +52,8 @@ REMOTE = "s:search"
 CODES = (
     *("AUDIT_UNAVAILABLE", "SHUTTING_DOWN", "AGENT_NOT_FOUND", "TOOL_NOT_ALLOWED", "FORBIDDEN"),
     *("INVALID_ARGUMENTS", "CONTENT_BLOCKED", "RATE_LIMIT_EXCEEDED", "DOCUMENT_NOT_FOUND"),
-    *("GUARD_REFUSED", "RETRIEVAL_NOT_CONFIGURED", "SERVER_UNAVAILABLE"),
+    *("RUN_EXPIRED", "POLICY_DENIED", "GUARD_REFUSED", "RETRIEVAL_NOT_CONFIGURED"),
+    "SERVER_UNAVAILABLE",
 )
 """One code of each check that can refuse a call, in order. A missing document is refused after the
 tenant's budgets."""
@@ -73,7 +86,7 @@ class GatewayFixture:
             blocklist=Blocklist(["leak"]),
             lifecycle=lifecycle,
             check_audit=self._check_audit,
-            run_checks=make_run_checks(),
+            run_checks=self._run_checks(),
             destinations=Destinations(
                 servers=tuple,
                 check_call=self._check_call,
@@ -88,7 +101,7 @@ class GatewayFixture:
             lifecycle=lifecycle,
             idempotent_calls=make_idempotent_calls(),
             check_processes=CheckProcesses(),
-            run_checks=make_run_checks(),
+            run_checks=self._run_checks(),
             max_result_bytes=100,
             on_finish=lambda _: None,
             reserve_record=self._reserve_record,
@@ -108,7 +121,15 @@ class GatewayFixture:
         if "FORBIDDEN" in self.codes:
             caller = replace(caller, stand_in=StandIn(reads_documents=False))
         call = make_call(self.name, {"query": words + hidden, "doc_id": "d"})
-        return replace(call, caller=caller)
+        run = RunRequest(run_id="r") if "RUN_EXPIRED" in self.codes else None
+        if "POLICY_DENIED" in self.codes:
+            run = RunRequest(run_id="r", tools=frozenset({"other"}))
+        return replace(call, caller=caller, run=run)
+
+    def _run_checks(self) -> RunChecks:
+        if "RUN_EXPIRED" not in self.codes:
+            return make_run_checks()
+        return RunChecks(EndedRuns(), ActiveRunRules(()), now=lambda: datetime.now(UTC))
 
     def _registry(self) -> Registry:
         rule = GuardRule(GuardAction.REFUSE, RuleSource("preset", "$.guards"))
@@ -131,6 +152,16 @@ class GatewayFixture:
         if "SERVER_UNAVAILABLE" in self.codes:
             raise ServerUnavailable("no")
         return None
+
+
+class EndedRuns(UnusableRunStore):
+    """A store in which every run has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("", is_wanted=False)
+
+    async def update(self, key: RunKey, change: Change[T], *, may_begin: bool = True) -> NoReturn:
+        raise ended_run()
 
 
 class Tool(FakeTool):

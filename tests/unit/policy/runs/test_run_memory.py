@@ -72,14 +72,24 @@ def test_later_declarations_only_narrow() -> None:
     assert memory.tools == []
 
 
-def test_a_call_of_another_tool_than_declared_is_remembered() -> None:
+def test_a_run_is_undeclared_until_it_declares_tools() -> None:
     memory = RunMemory()
-    memory.declare(request(tools=frozenset({"crm:get"})))
-    memory.reserve(call("crm:get"))
-    assert not memory.undeclared
-    memory.reserve(call("mail:send"))
-    memory.reserve(call("crm:get"))
     assert memory.undeclared
+    memory.declare(request(tools=frozenset({"crm:get"})))
+    assert not memory.undeclared
+
+
+DIGEST = b"d".ljust(32, b".")
+
+
+def test_refused_calls_are_counted_but_not_as_called() -> None:
+    memory = RunMemory()
+    for _ in range(3):
+        assert not memory.is_loop(DIGEST)
+        memory.refuse(DIGEST, may_be_repeated=True)
+        memory.refuse(DIGEST, may_be_repeated=False)
+    assert memory.is_loop(DIGEST)
+    assert (memory.calls, memory.errors, memory.repeats, memory.called) == (6, 6, 5, {})
 
 
 def test_three_identical_failures_are_a_loop_until_a_success() -> None:
@@ -213,12 +223,12 @@ class SimpleRun:
     """The rules of a run, written with plain sets and lists."""
 
     made: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
     ok: list[str] = field(default_factory=list)
     errors: int = 0
     in_a_row: Counter[str] = field(default_factory=Counter)
     read: set[tuple[str, str]] = field(default_factory=set)
     declared: set[str] | None = None
-    outside: bool = False
 
     def origins(self, value: str) -> set[str]:
         found = {origin for it, origin in self.read if it == value}
@@ -232,7 +242,7 @@ steps = st.lists(
             st.just("call"),
             st.sampled_from(TOOLS),
             st.sampled_from("pqr"),
-            st.sampled_from(("ok", "failed", "timed out", "running")),
+            st.sampled_from(("ok", "failed", "timed out", "running", "refused")),
             st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(ORIGINS)), max_size=3),
         ),
     ),
@@ -252,10 +262,14 @@ def test_any_run_follows_the_simple_rules(drawn: list[tuple[object, ...]]) -> No
                 simple.declared = set(tools if simple.declared is None else simple.declared & tools)
             case ("call", str(tool), str(digest), outcome, list(found)):
                 one = call(tool, tool + digest, frozenset({Label.WRITES}), {"n": 2})
+                if outcome == "refused":
+                    memory.refuse(one.digest, may_be_repeated=False)
+                    simple.refused.append((tool, digest))
+                    simple.in_a_row[tool + digest] += 1
+                    continue
                 assert memory.is_loop(one.digest) == (simple.in_a_row[tool + digest] >= 3)
-                assert memory.reserve(one) == len(simple.made) + 1
+                assert memory.reserve(one) == len(simple.made) + len(simple.refused) + 1
                 simple.made.append((tool, digest))
-                simple.outside |= simple.declared is not None and tool not in simple.declared
                 if outcome == "ok":
                     memory.succeed(one, 3, found)
                     simple.ok.append(tool)
@@ -269,9 +283,10 @@ def test_any_run_follows_the_simple_rules(drawn: list[tuple[object, ...]]) -> No
     assert memory.called == called
     assert memory.succeeded == Counter(simple.ok)
     assert memory.totals == {f"{tool}#n": 2 * count for tool, count in called.items()}
-    assert memory.repeats == len(simple.made) - len(set(simple.made))
-    assert (memory.errors, memory.tokens) == (simple.errors, 3 * len(simple.ok))
-    assert memory.undeclared == simple.outside
+    whole = simple.made + simple.refused
+    assert (memory.calls, memory.repeats) == (len(whole), len(whole) - len(set(whole)))
+    errors = simple.errors + len(simple.refused)
+    assert (memory.errors, memory.tokens) == (errors, 3 * len(simple.ok))
     assert set(memory.tools or ()) == (simple.declared or set())
     assert (memory.tools is None) == (simple.declared is None)
     assert {it: memory.origins(it) for it in VALUES} == {it: simple.origins(it) for it in VALUES}
