@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import BATCH, CONFIG_DIR, Service, request_of, running
@@ -194,7 +195,7 @@ async def test_until_policies_are_valid_no_call_is_made(text: str) -> None:
         assert await service.code("list_available_tools") == "POLICY_UNAVAILABLE"
         (CONFIG_DIR / "policies" / "0.cedar").write_text(NO_SEND)
         async with asyncio.timeout(10):
-            while await service.code("shop:get_order", {"id": "1"}) != "OK":
+            while await service.code("shop:get_order", {"id": "1"}) != "OK":  # noqa: ASYNC110 - asked over HTTP
                 await asyncio.sleep(0.05)
 
 
@@ -208,3 +209,21 @@ async def test_explain_decides_without_counting() -> None:
             found = (await service.http.post("/internal/mcp/explain", json=body)).json()
             assert found["decision"] == "POLICY_DENIED"
         assert await service.code("shop:refund", refund | {"cents": 300}, run=run) == "OK"
+
+
+async def test_records_name_the_run_and_what_decided() -> None:
+    async with shop(NO_SEND.replace('@id("no-send")', '@id("seen") @mode("log_only")')) as service:
+        run = a_run()
+        with capture_logs() as lines:
+            assert await service.code("shop:read_inbox", {"id": "1"}, run=run) == "OK"
+            assert await service.code("shop:send_email", {"to": "a@b.c"}, run=run) == "OK"
+            assert await service.code("shop:nope", {}, run=run) == "TOOL_NOT_ALLOWED"
+        read, sent, failed = (
+            it["payload"] for it in lines if it["event"].startswith(("facade", "proxy"))
+        )
+        assert {it["run_id"] for it in (read, sent, failed)} == {run["id"]}
+        assert (read["run_call"], sent["run_call"]) == (1, 2)
+        assert list(sent["labels"]) == ["sends"]
+        assert sent["policies"] == [{"id": "seen", "mode": "log_only"}]
+        exposition = (await service.http.get("/metrics")).text
+        assert 'mcp_proxy_policies_fired_total{mode="log_only",policy="seen"} 1.0' in exposition

@@ -28,7 +28,7 @@ from mcp_tools_proxy.domain.errors import (
     RateLimitExceeded,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome, RunNote
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.telemetry.recorder import (
     Bound,
@@ -102,6 +102,9 @@ class CallTelemetry:
         totals.add(record.duration_s)
         for it in record.guards:
             self._metrics.guard_findings.labels(it.guard, it.place, it.action).inc(it.count)
+        if record.run is not None:
+            for policy_id, mode in record.run.policies:
+                self._metrics.policies_fired.labels(policy_id, mode).inc()
         match record.outcome:
             case Ok(tokens=tokens, result_json=result_json):
                 totals.tokens += tokens
@@ -198,9 +201,22 @@ def _add_state(payload: dict[str, object], record: CallRecord) -> None:
     payload["preset"], payload["generation"] = record.registry
     if record.guards:
         payload["guards"] = [it.as_json for it in record.guards]
+    if record.call.run is not None:
+        payload["run_id"] = record.call.run.run_id
+    if record.run is not None:
+        _add_run(payload, record.run)
     otel_trace_id = current_trace_id()
     if otel_trace_id is not None and otel_trace_id != record.call.trace_id:
         payload["otel_trace_id"] = otel_trace_id
+
+
+def _add_run(payload: dict[str, object], run: RunNote) -> None:
+    if run.number is not None:
+        payload["run_call"] = run.number
+    if run.labels:
+        payload["labels"] = run.labels
+    if run.policies:
+        payload["policies"] = [{"id": it, "mode": mode} for it, mode in run.policies]
 
 
 def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:

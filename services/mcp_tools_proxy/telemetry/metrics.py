@@ -487,6 +487,11 @@ class Metrics:
             "or refuse.",
             ["guard", "place", "action"], registry=r,
         )  # fmt: skip
+        self.policies_fired = Counter(
+            "mcp_proxy_policies_fired",
+            "Calls in which a policy fired. The mode is enforce, approve or log_only.",
+            ["policy", "mode"], registry=r,
+        )  # fmt: skip
         self.preset_missing = Gauge(
             "mcp_proxy_preset_missing", "Unavailable items of the active preset.",
             registry=r,

@@ -250,6 +250,11 @@ def describe_call(record: CallRecord) -> None:
         request.set(attributes)
     if isinstance(record.outcome, Ok):
         attributes |= _outcome_attributes(record, record.outcome)
+    if record.call.run is not None:
+        attributes["mcp_proxy.run_id"] = record.call.run.run_id[:QUOTE_CHARS]
+    if record.run is not None and record.run.policies:
+        fired = ", ".join(policy_id for policy_id, _ in record.run.policies)
+        attributes["mcp_proxy.policies"] = fired[:QUOTE_CHARS]
     span.set(attributes)
 
 
