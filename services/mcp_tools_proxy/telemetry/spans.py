@@ -250,12 +250,7 @@ def describe_call(record: CallRecord) -> None:
         request.set(attributes)
     if isinstance(record.outcome, Ok):
         attributes |= _outcome_attributes(record, record.outcome)
-    if record.call.run is not None:
-        attributes["mcp_proxy.run_id"] = record.call.run.run_id[:QUOTE_CHARS]
-    if record.run is not None and record.run.policies:
-        fired = ", ".join(policy_id for policy_id, _ in record.run.policies)
-        attributes["mcp_proxy.policies"] = fired[:QUOTE_CHARS]
-    span.set(attributes)
+    span.set(attributes | _run_attributes(record))
 
 
 def server_span(method: str, config: ServerConfig, spec: ComponentSpec, name: str) -> Span:
@@ -283,6 +278,16 @@ def _component_attributes(spec: ComponentSpec, name: str) -> dict[str, str | int
         attributes["gen_ai.operation.name"] = _CALL_NAMES[Kind.TOOL]
     if spec.server_id is not None:
         attributes["mcp_proxy.server_id"] = spec.server_id
+    return attributes
+
+
+def _run_attributes(record: CallRecord) -> dict[str, str | int]:
+    attributes: dict[str, str | int] = {}
+    if record.call.run is not None:
+        attributes["mcp_proxy.run_id"] = record.call.run.run_id[:QUOTE_CHARS]
+    if record.run is not None and record.run.policies:
+        fired = ", ".join(policy_id for policy_id, _ in record.run.policies)
+        attributes["mcp_proxy.policies"] = fired[:QUOTE_CHARS]
     return attributes
 
 
