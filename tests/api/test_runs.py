@@ -225,3 +225,40 @@ async def test_records_name_the_run_and_what_decided() -> None:
         assert sent["policies"] == [{"id": "seen", "mode": "log_only"}]
         exposition = (await service.http.get("/metrics")).text
         assert 'mcp_proxy_policies_fired_total{mode="log_only",policy="seen"} 1.0' in exposition
+
+
+@pytest.mark.parametrize("place", ["setting", "profile", "limits.json"])
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("calls", [("shop:get_order", {"id": str(it)}) for it in range(3)]),
+        ("tokens", [("shop:get_order", {"id": str(it)}) for it in range(3)]),
+        ("errors", [("shop:is_error", {"a": it}) for it in range(3)]),
+        ("repeats", [("shop:get_order", {"id": "1"})] * 4),
+    ],
+)
+async def test_a_run_ends_at_its_limit(
+    place: str, name: str, calls: list[tuple[str, Json]]
+) -> None:
+    maximum = {"calls": 2, "tokens": 30, "errors": 2, "repeats": 2}[name]
+    settings: dict[str, Any] = {}
+    if place == "setting":
+        settings[f"run_max_{name}"] = maximum
+    CONFIG_DIR.mkdir()
+    if place == "profile":
+        agents = [{"name": "a", "run": {name: maximum}}, {"name": "b"}]
+        write_json(CONFIG_DIR / "agents.json", {"agents": agents})
+    if place == "limits.json":
+        write_json(CONFIG_DIR / "limits.json", {"rules": [], "run": {name: maximum}})
+    context = {"agent": "a"} if place == "profile" else {}
+    async with shop(**settings) as service:
+        run = a_run()
+        codes = [await service.code(*it, run=run, **context) for it in calls]
+        assert codes[-1] == "LOOP_STOPPED"
+        assert "LOOP_STOPPED" not in codes[:-1]
+        envelope = await service.execute(*calls[-1], run=run, **context)
+        assert envelope["error"]["details"] == {"limit": name, "max": maximum}
+        assert await service.code(*calls[0], run=a_run(), **context) == codes[0]
+        if name == "repeats":
+            other = ("shop:get_order", {"id": "2"})
+            assert await service.code(*other, run=run, **context) == "OK"

@@ -208,7 +208,7 @@ class Gateway:
         local_tools = tuple(self._local_tools(settings))
         local_templates = self._local_templates(settings)
         self.registry.replace(Registry.build(local_tools, templates=local_templates))
-        self.run_rules = ActiveRunRules(local_tools)
+        self.run_rules = ActiveRunRules(local_tools, settings.run_quota)
         max_text_bytes, check = settings.max_text_bytes, settings.output_schema_check
         self.publisher = RegistryPublisher(
             holder=self.registry,

@@ -29,6 +29,7 @@ from mcp_tools_proxy.config.json_file import (
     load_or_keep_last_good,
     read_if_there,
 )
+from mcp_tools_proxy.config.limits import RunLimitsEntry
 from mcp_tools_proxy.config.preset_files import (
     LAST_GOOD,
     LoadedPreset,
@@ -63,6 +64,7 @@ from mcp_tools_proxy.domain.list_options import (
     ListOptions,
     SchemaStyle,
 )
+from mcp_tools_proxy.domain.run import NO_QUOTA
 from mcp_tools_proxy.policy.document_tools import ALL, DOCUMENT_TOOLS, NONE, chosen_tools
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
 from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier, server_id_of, with_server_id
@@ -201,6 +203,8 @@ class AgentEntry(SnakeCaseModel):
     )
     """Longest alias in the agent's MCP lists, for clients that add a prefix. If omitted or null:
     MCP_PROXY_NAME_MAX."""
+    run: RunLimitsEntry | None = Field(default=None, examples=[{"calls": 50}])
+    """Limits of each run with this agent, in addition to those of settings and limits.json."""
 
 
 def is_of_others(key: str) -> bool:
@@ -268,6 +272,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 bindings={
                     with_server_id(tool): bindings_of(values) for tool, values in entry.bind.items()
                 },
+                run=NO_QUOTA if entry.run is None else entry.run.quota,
                 list_options=ListOptions(
                     name_style=entry.tool_name_style,
                     schemas=entry.schemas,

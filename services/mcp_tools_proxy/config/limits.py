@@ -35,6 +35,7 @@ from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.run import RunQuota
 from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.strict_json import whole_number
@@ -186,6 +187,28 @@ class RuleEntry(SnakeCaseModel):
         return self
 
 
+class RunLimitsEntry(SnakeCaseModel):
+    """Limits of each run. A call beyond one is answered with `LOOP_STOPPED`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    calls: _Limit = Field(examples=[100])
+    """Maximum calls, including refused ones."""
+    tokens: _Limit = Field(examples=[200_000])
+    """Maximum result tokens; the call that exceeds them is still answered."""
+    errors: _Limit = Field(examples=[20])
+    """Maximum failed and refused calls."""
+    repeats: _Limit = Field(examples=[10])
+    """Maximum calls with the tool and arguments of an earlier call of the run."""
+
+    @property
+    def quota(self) -> RunQuota:
+        """The limits."""
+        return RunQuota(
+            calls=self.calls, tokens=self.tokens, errors=self.errors, repeats=self.repeats
+        )
+
+
 class LimitsFile(SnakeCaseModel):
     """Budgets of calls and tokens for tenants, users, agents, servers, tools and documents."""
 
@@ -209,9 +232,16 @@ class LimitsFile(SnakeCaseModel):
         ]
     )
     """The rules, at most 1,000, with unique names. All rules that match a call apply."""
+    run: RunLimitsEntry = Field(default_factory=RunLimitsEntry, examples=[{"calls": 100}])
+    """Limits of each run, in addition to the settings `MCP_PROXY_RUN_MAX_…` and to profiles."""
 
 
-_KEYS_AT_DEPTH: dict[int, type[BaseModel]] = {1: LimitsFile, 3: RuleEntry, 4: RuleMatch}
+_KEYS_AT_DEPTH: dict[int, type[BaseModel]] = {
+    1: LimitsFile,
+    2: RunLimitsEntry,
+    3: RuleEntry,
+    4: RuleMatch,
+}
 """The model of the object that contains a key, by the key's depth."""
 
 
@@ -260,7 +290,8 @@ def load_limits(folder: Path) -> LimitRules:
         raise InvalidConfig(limit_problems(LIMITS_FILE, [*map(_problem, found)])) from error
     if problems := duplicate_names(LIMITS_FILE, "rules", (it.name for it in file.rules)):
         raise InvalidConfig(problems)
-    return LimitRules(rules=tuple(_rule(*numbered) for numbered in enumerate(file.rules)))
+    rules = tuple(_rule(*numbered) for numbered in enumerate(file.rules))
+    return LimitRules(rules=rules, run=file.run.quota)
 
 
 def _problem(error: ErrorDetails) -> Problem:

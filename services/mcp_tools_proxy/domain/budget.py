@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota
 
 Unit = Literal["calls", "tokens"]
 
@@ -66,6 +67,8 @@ class LimitRules:
     """Contents of ``limits.json``; the default represents a missing file."""
 
     rules: tuple[LimitRule, ...] = ()
+    run: RunQuota = NO_QUOTA
+    """Limits of each run."""
 
 
 @dataclass(frozen=True, slots=True)

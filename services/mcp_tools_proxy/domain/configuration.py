@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardActions
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
+from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota
 from mcp_tools_proxy.domain.server import ServerConfig
 
 
@@ -49,7 +50,7 @@ class AgentProfile:
     if empty (A-04). ``exclude_components`` are forbidden (A-05, A-18). ``preset_id`` further
     restricts the active preset. ``documents`` and ``document_tools`` are the only usable ones, None
     for all. ``sources`` and ``list_options`` override the settings unless None. ``bindings`` are
-    fixed arguments by the tool's full name.
+    fixed arguments by the tool's full name. ``run`` limits each run.
     """
 
     name: str
@@ -61,6 +62,7 @@ class AgentProfile:
     sources: bool | None = None
     list_options: ListOptions = SERVER_NAMES
     bindings: AgentBindings = field(default_factory=dict, hash=False)
+    run: RunQuota = NO_QUOTA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

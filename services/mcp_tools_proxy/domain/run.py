@@ -55,5 +55,34 @@ class ToolLabels:
     claimed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuota:
+    """Limits of one run; 0 means unlimited.
+
+    ``repeats`` are calls with the tool and arguments of an earlier one; at the limit only these are
+    stopped. ``tokens`` are those of results, so the last call may exceed the limit.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    errors: int = 0
+    repeats: int = 0
+
+    def within(self, other: "RunQuota") -> "RunQuota":
+        """Return the smaller limits of both."""
+
+        def smaller(one: int, two: int) -> int:
+            return min(one, two) if one and two else one or two
+
+        return RunQuota(
+            calls=smaller(self.calls, other.calls),
+            tokens=smaller(self.tokens, other.tokens),
+            errors=smaller(self.errors, other.errors),
+            repeats=smaller(self.repeats, other.repeats),
+        )
+
+
+NO_QUOTA = RunQuota()
+
 UNLABELLED = ToolLabels()
 """The labels of a downstream tool without an entry."""

@@ -224,6 +224,7 @@ class _CheckedCall:
         self._note = note
         self._policies = rules.policies
         self._labels = rules.labels_of(spec, completion=completes)
+        self._quota = rules.quota_of(call.caller.agent)
         name = action_name(spec, completion=completes)
         self._counted = RunCall(
             tool=name,
@@ -271,7 +272,23 @@ class _CheckedCall:
             return _denied((TOOLS_RULE,), "this run has not declared the tool")
         if memory.is_loop(self._counted.digest):
             return _loop_stopped()
-        return self.decide(memory)
+        return self._over_quota(memory) or self.decide(memory)
+
+    def _over_quota(self, memory: RunMemory) -> LoopStopped | None:
+        repeats = memory.repeats if memory.was_made(self._counted.digest) else 0
+        for name, used, limit in (
+            ("calls", memory.calls, self._quota.calls),
+            ("tokens", memory.tokens, self._quota.tokens),
+            ("errors", memory.errors, self._quota.errors),
+            ("repeats", repeats, self._quota.repeats),
+        ):
+            if limit and used >= limit:
+                return LoopStopped(
+                    f"this run has reached its limit of {limit:,} {name}; tell the user, who can "
+                    "go on in another run",
+                    details={"limit": name, "max": limit},
+                )
+        return None
 
     @property
     def _names(self) -> frozenset[str]:

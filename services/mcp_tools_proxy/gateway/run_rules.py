@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.agents import NO_AGENTS
+from mcp_tools_proxy.config.limits import NO_LIMITS
 from mcp_tools_proxy.config.policies import policy_problem
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Tool
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
-from mcp_tools_proxy.domain.run import ToolLabels
+from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota, ToolLabels
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction, action_of
 from mcp_tools_proxy.policy.runs.tool_labels import (
@@ -28,21 +30,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
-    """The labels of tools, and the policies; None without a folder of policies."""
+    """The labels of tools, the policies (None without a folder of policies), and limits of runs.
+
+    ``by_agent`` are the limits of agents with limits of their own, ``quota`` those of the others.
+    """
 
     labels: Mapping[str, ToolLabels] = field(default_factory=dict)
     policies: "ActivePolicies | None" = None
+    quota: RunQuota = NO_QUOTA
+    by_agent: Mapping[str | None, RunQuota] = field(default_factory=dict)
 
     def labels_of(self, spec: ComponentSpec, *, completion: bool = False) -> ToolLabels:
         """Return the labels of a component, or of the completion of its arguments."""
         return labels_of(spec, self.labels, completion=completion)
 
+    def quota_of(self, agent: str | None) -> RunQuota:
+        """Return the limits of runs that this agent continues."""
+        return self.by_agent.get(agent, self.quota)
+
 
 class ActiveRunRules:
     """Holds the current rules. A call reads ``current`` once for each decision."""
 
-    def __init__(self, local_tools: Iterable[Tool]) -> None:
-        self.current = RunRules()
+    def __init__(self, local_tools: Iterable[Tool], quota: RunQuota = NO_QUOTA) -> None:
+        """Initialize; ``quota`` are the limits of runs in the settings."""
+        self.current = RunRules(quota=quota)
+        self._quota = quota
         self.problems: tuple[Problem, ...] = ()
         """The problems of policies that are valid Cedar, but do not fit the tools."""
         self._local_tools = tuple(local_tools)
@@ -54,39 +67,50 @@ class ActiveRunRules:
         Policies are validated in a thread: it takes milliseconds each. Until then the previous
         rules hold, and a tool that they do not know is unavailable.
         """
-        labels = config.labels.tools or {}
+        rules = self._without_policies(config)
         if not config.policies.configured:
-            self.current, self.problems, self._known = RunRules(labels=labels), (), ()
+            self.current, self.problems, self._known = rules, (), ()
             return
-        known = (labels, config.policies.written, config.server_ids, dict(snapshots))
-        if known == self._known:
-            return
-        self.current, self.problems = await asyncio.to_thread(
-            self._prepared, self.current, config, labels, snapshots
+        known = (rules.labels, config.policies.written, config.server_ids, dict(snapshots))
+        policies = self.current.policies
+        if known != self._known:
+            policies, self.problems = await asyncio.to_thread(
+                self._prepared, policies, config, rules.labels, snapshots
+            )
+            self._known = known
+        self.current = replace(rules, policies=policies)
+
+    def _without_policies(self, config: ActiveConfig) -> RunRules:
+        quota = self._quota.within((config.limits.rules or NO_LIMITS).run)
+        profiles = (config.agents or NO_AGENTS).profiles
+        return RunRules(
+            labels=config.labels.tools or {},
+            quota=quota,
+            by_agent={
+                name: quota.within(it.run) for name, it in profiles.items() if it.run != NO_QUOTA
+            },
         )
-        self._known = known
 
     def _prepared(
         self,
-        before: RunRules,
+        before: "ActivePolicies | None",
         config: ActiveConfig,
         labels: Mapping[str, ToolLabels],
         snapshots: Mapping[str, Snapshot],
-    ) -> tuple[RunRules, tuple[Problem, ...]]:
+    ) -> "tuple[ActivePolicies, tuple[Problem, ...]]":
         from mcp_tools_proxy.policy.cedar.active_policies import (  # noqa: PLC0415 - an extra
             ActivePolicies,
             load_policies,
         )
 
         policies = load_policies(
-            before.policies or ActivePolicies(),
+            before or ActivePolicies(),
             config.policies.written,
             actions=self._actions(labels, config.server_ids, snapshots),
             servers=config.server_ids,
             undiscovered=frozenset(_undiscovered(config.server_ids, snapshots)),
         )
-        problems = tuple(policy_problem(it, it.file) for it in policies.problems)
-        return RunRules(labels=labels, policies=policies), problems
+        return policies, tuple(policy_problem(it, it.file) for it in policies.problems)
 
     def _actions(
         self,

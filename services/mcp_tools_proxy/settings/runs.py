@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
+from mcp_tools_proxy.domain.run import RunQuota
 from mcp_tools_proxy.settings.types import (
     POSTGRES_SCHEMES,
     REDIS_SCHEMES,
+    Budget,
     Count,
     EnvironmentSettings,
     empty_is_unset,
@@ -55,8 +57,27 @@ class RunSettings(EnvironmentSettings):
     runs_bytes: Count = 67_108_864
     """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
 
+    run_max_calls: Budget = 0
+    """Maximum calls of a run, including refused ones; 0: unlimited. The next call is answered with
+    LOOP_STOPPED."""
+    run_max_tokens: Budget = 0
+    """Maximum result tokens of a run; 0: unlimited."""
+    run_max_errors: Budget = 0
+    """Maximum failed and refused calls of a run; 0: unlimited."""
+    run_max_repeats: Budget = 0
+    """Maximum calls of a run with the tool and arguments of an earlier one; 0: unlimited."""
     policies_time_zone: Annotated[str, AfterValidator(_is_time_zone)] = "UTC"
     """Time zone in which policies read the clock, such as ``Europe/Berlin``."""
+
+    @property
+    def run_quota(self) -> RunQuota:
+        """The limits of each run."""
+        return RunQuota(
+            calls=self.run_max_calls,
+            tokens=self.run_max_tokens,
+            errors=self.run_max_errors,
+            repeats=self.run_max_repeats,
+        )
 
     @property
     def policies_zone(self) -> tzinfo:

@@ -326,6 +326,10 @@ class RunMemory:
         failures = (known or 0) + (not may_be_repeated)
         self.made.set(digest[:VALUE_BYTES], min(MAX_FAILURES, failures))
 
+    def was_made(self, digest: bytes) -> bool:
+        """Return whether an identical call was made or refused before."""
+        return self.made.get(digest[:VALUE_BYTES]) is not None
+
     def is_loop(self, digest: bytes) -> bool:
         """Return whether identical calls failed ``MAX_FAILURES`` times since the last success."""
         return (self.made.get(digest[:VALUE_BYTES]) or 0) >= MAX_FAILURES
