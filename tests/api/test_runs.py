@@ -250,7 +250,7 @@ async def test_a_run_ends_at_its_limit(
         write_json(CONFIG_DIR / "agents.json", {"agents": agents})
     if place == "limits.json":
         write_json(CONFIG_DIR / "limits.json", {"rules": [], "run": {name: maximum}})
-    context = {"agent": "a"} if place == "profile" else {}
+    context: dict[str, Any] = {"agent": "a"} if place == "profile" else {}
     async with shop(**settings) as service:
         run = a_run()
         codes = [await service.code(*it, run=run, **context) for it in calls]

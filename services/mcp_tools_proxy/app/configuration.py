@@ -15,6 +15,7 @@ from mcp_tools_proxy.config.loader import (
     load_configuration,
     process_environment,
 )
+from mcp_tools_proxy.config.policies import require_engine
 from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.networks import Proxies, ServerNetworks
 from mcp_tools_proxy.domain.server import Transport
@@ -22,8 +23,15 @@ from mcp_tools_proxy.settings.settings import Settings
 
 
 def open_config_folder(settings: Settings, workers: int = 1) -> ConfigFolder:
-    """Open the configuration folder of a gateway with a number of worker processes."""
+    """Open the configuration folder of a gateway with a number of worker processes.
+
+    Raises ValueError for policies without their engine: without it, every call would be refused.
+    """
     folder = settings.config_dir
+    try:
+        require_engine(folder)
+    except InvalidConfig as error:
+        raise ValueError(str(error)) from error
     reader = configuration_reader(settings, folder)
     return ConfigFolder(
         folder,

@@ -124,7 +124,7 @@ class CheckOptions:
     ``offers`` lists all items of the servers, ``agent`` adds the view of this agent, ``verbose``
     the log with the servers' stderr, and ``upgrade`` the changes of this version that affect the
     configuration. ``offline`` only reads files. ``lock`` accepts the presets' definitions by
-    writing definitions.lock.json.
+    writing definitions.lock.json. ``labels`` suggests labels for the tools without any.
     """
 
     offers: bool
@@ -134,6 +134,7 @@ class CheckOptions:
     offline: bool
     as_json: bool
     lock: bool = False
+    labels: bool = False
 
 
 def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
@@ -225,7 +226,7 @@ def _print(
         "Dependencies",
         [f"{it.name} ({it.setting}): {it.problem or 'OK'}" for it in dependencies],
     )
-    print_report(report, console, offers=options.offers, locked=options.lock)
+    print_report(report, console, offers=options.offers, locked=options.lock, labels=options.labels)
 
 
 def _check_agent(name: str, files: Files) -> None:
@@ -274,6 +275,7 @@ async def _inspect(
             agent=options.agent,
             offline=options.offline,
             definitions=with_unstable(_definitions(gateway, files), first, _shown(gateway, files)),
+            rules=gateway.run_rules,
         )
         for task in running:
             task.cancel()

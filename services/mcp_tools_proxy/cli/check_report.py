@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict
 from typing import TypedDict
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -42,9 +43,17 @@ NOT_CHECKED_OFFLINE = (
 
 
 def print_report(
-    report: CheckReport, console: Console, *, offers: bool, locked: bool = False
+    report: CheckReport,
+    console: Console,
+    *,
+    offers: bool,
+    locked: bool = False,
+    labels: bool = False,
 ) -> None:
-    """Print the report, with the verdict at the end; ``locked`` if the lock was written."""
+    """Print the report, with the verdict at the end.
+
+    ``locked`` if the lock was written; with ``labels`` also the suggested labels.
+    """
     servers = [_server_row(server, state_of(server, report)) for server in report.servers]
     _table(console, "Servers", _SERVER_COLUMNS, servers)
     if offers:
@@ -115,6 +124,8 @@ def print_report(
     _show_client_problems(report, console)
     _show_definitions(report, console)
     _show_agents(report, console)
+    if labels:
+        _show_labels(report, console)
     lines(console, "Problems", map(str, report.problems))
     lines(console, "Warnings", map(str, report.warnings))
     if report.offline:
@@ -122,6 +133,19 @@ def print_report(
     if locked:
         _show_lock(report, console)
     console.print(_verdict(report))
+
+
+def _show_labels(report: CheckReport, console: Console) -> None:
+    """Print entries that can be pasted into labels.json."""
+    if not report.unlabelled:
+        lines(console, "Labels", ["every tool of the active preset has labels"])
+        return
+    console.print("Tools without labels count as having all. From their annotations:", style="bold")
+    console.print(Text(to_json({"tools": report.unlabelled}, indent=2).decode()))
+    console.print(
+        "Servers can lie in annotations: check each entry, and add targets, identifiers and claimed"
+        " fields.\n"
+    )
 
 
 def _show_client_problems(report: CheckReport, console: Console) -> None:
@@ -381,6 +405,7 @@ class ReportFacts(TypedDict):
     schema_relaxations: Sequence[Facts]
     """schema parts that model APIs cannot express: `format`, `tool`, `warning`"""
     client_problems: Sequence[Facts]
+    unlabelled: Mapping[str, Mapping[str, object]]
     """tools that common MCP clients reject: `tool`, `problem`, `remedy`"""
     definitions: Facts
     """`mode`, and `items` that differ from the lock, as in `GET /internal/mcp/definitions`"""
@@ -441,6 +466,7 @@ def report_facts(
             for tool_format, tool, warning in report.schema_relaxations
         ],
         "client_problems": [asdict(it) for it in report.client_problems],
+        "unlabelled": report.unlabelled,
         "definitions": _definitions(report.definitions),
         "tokens": [token_facts(entry) for entry in tokens],
         "upgrade_notes": list(notes),

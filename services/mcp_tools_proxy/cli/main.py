@@ -138,6 +138,14 @@ Lock = Annotated[
         "the servers.",
     ),
 ]
+Labels = Annotated[
+    bool,
+    typer.Option(
+        "--labels",
+        help="List the tools without labels, and suggest entries for labels.json from their "
+        "annotations. Needs the servers.",
+    ),
+]
 Version = Annotated[
     bool,
     typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
@@ -290,6 +298,7 @@ def check_configuration(
     offline: Offline = False,
     as_json: AsJson = False,
     lock: Lock = False,
+    labels: Labels = False,
 ) -> None:
     """Check the configuration and every server in it.
 
@@ -305,8 +314,8 @@ def check_configuration(
     """
     if offline and (offers or agent is not None):
         raise typer.BadParameter("--offers and --agent need the servers: leave out --offline")
-    if offline and lock:
-        raise typer.BadParameter("--lock needs the servers: leave out --offline")
+    if offline and (lock or labels):
+        raise typer.BadParameter("--lock and --labels need the servers: leave out --offline")
     settings = _load(Settings)
     from mcp_tools_proxy.cli import check_command as command  # noqa: PLC0415 - only checking needs it
 
@@ -318,6 +327,7 @@ def check_configuration(
         offline=offline,
         as_json=as_json,
         lock=lock,
+        labels=labels,
     )
     try:
         good = command.check(settings, config_dir or settings.config_dir, options)

@@ -35,7 +35,7 @@ from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.run import RunQuota
+from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota
 from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.strict_json import whole_number
@@ -232,7 +232,7 @@ class LimitsFile(SnakeCaseModel):
         ]
     )
     """The rules, at most 1,000, with unique names. All rules that match a call apply."""
-    run: RunLimitsEntry = Field(default_factory=RunLimitsEntry, examples=[{"calls": 100}])
+    run: RunLimitsEntry | None = Field(default=None, examples=[{"calls": 100}])
     """Limits of each run, in addition to the settings `MCP_PROXY_RUN_MAX_…` and to profiles."""
 
 
@@ -291,7 +291,7 @@ def load_limits(folder: Path) -> LimitRules:
     if problems := duplicate_names(LIMITS_FILE, "rules", (it.name for it in file.rules)):
         raise InvalidConfig(problems)
     rules = tuple(_rule(*numbered) for numbered in enumerate(file.rules))
-    return LimitRules(rules=rules, run=file.run.quota)
+    return LimitRules(rules=rules, run=NO_QUOTA if file.run is None else file.run.quota)
 
 
 def _problem(error: ErrorDetails) -> Problem:

@@ -46,7 +46,7 @@ def policy_files(folder: Path) -> list[Path] | None:
 
 def require_engine(folder: Path) -> None:
     """Raise InvalidConfig if there is a folder of policies without Cedar's engine."""
-    if policy_files(folder) is not None and find_spec("cedarpy") is None:
+    if (folder / POLICIES_FOLDER).exists() and find_spec("cedarpy") is None:
         raise _invalid(POLICIES_FOLDER, NO_ENGINE)
 
 

@@ -217,7 +217,7 @@ class RegistryPublisher:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the active files, and exclusions and bindings without a match."""
-        return self.config.warnings + self._unmatched
+        return self.config.warnings + self._unmatched + self._run_rules.warnings
 
     @property
     def last_reload(self) -> Reload | None:

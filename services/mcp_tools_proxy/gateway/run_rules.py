@@ -23,6 +23,7 @@ from mcp_tools_proxy.policy.runs.tool_labels import (
     labels_of_reading,
     labels_of_tool,
 )
+from mcp_tools_proxy.wire.text import quote
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies
@@ -60,6 +61,24 @@ class ActiveRunRules:
         """The problems of policies that are valid Cedar, but do not fit the tools."""
         self._local_tools = tuple(local_tools)
         self._known: tuple[object, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The policies that wait for servers; calls in their scope are refused until then."""
+        policies = self.current.policies
+        if policies is None:
+            return ()
+        files = {it.policy_id: it.file for it in policies.written}
+        return tuple(
+            Problem(
+                file=files[policy_id],
+                path="$",
+                message=f"policy {quote(policy_id)} waits for the tools of {', '.join(servers)}: "
+                "calls in its scope are refused until then",
+            )
+            for policy_id, servers in policies.waiting.items()
+            if servers
+        )
 
     async def follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
         """Take over labels and policies, and prepare the policies for the servers' tools.

@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers import InvalidItem
 from mcp_tools_proxy.gateway.check.report import Files, build_report
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
@@ -25,13 +26,16 @@ FILES = Files(
     problems=(),
     warnings=(),
 )
+NO_RULES = ActiveRunRules(())
 
 
 def test_tools_with_schemas_unsupported_by_a_model_api_are_found_per_api() -> None:
     tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to", "sum"))
     tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
     registry = Registry.build([tool, FakeTool(name="fine")])
-    found = build_report(FILES, (), {}, registry, require_agent=None).schema_relaxations
+    found = build_report(
+        FILES, (), {}, registry, require_agent=None, rules=NO_RULES
+    ).schema_relaxations
     assert [(tool_format, name) for tool_format, name, _ in found] == [("openai", "a:pay")]
 
 
@@ -57,7 +61,12 @@ def test_names_rejected_by_clients_are_found_with_the_option_that_helps(case: st
     tool = FakeTool(name="a:odd", alias="a__odd", server_id="a")
     tool.spec = replace(tool.spec, input_schema=schema)
     found = build_report(
-        FILES, (), {}, Registry.build([tool, FakeTool(name="fine")]), require_agent=None
+        FILES,
+        (),
+        {},
+        Registry.build([tool, FakeTool(name="fine")]),
+        require_agent=None,
+        rules=NO_RULES,
     )
     (rejected,) = found.client_problems
     assert rejected.tool == "a:odd"
@@ -84,7 +93,9 @@ def test_names_rejected_by_clients_depend_on_the_configured_style(
     ]
     styles = NameStyles(default=ListOptions(name_style=style))
     registry = Registry.build(tools, name_styles=styles)
-    found = build_report(FILES, (), {}, registry, require_agent=None).client_problems
+    found = build_report(
+        FILES, (), {}, registry, require_agent=None, rules=NO_RULES
+    ).client_problems
     assert [it.tool for it in found] == rejected
     assert all("name_style=alias" in it.remedy for it in found)
 
@@ -92,7 +103,9 @@ def test_names_rejected_by_clients_depend_on_the_configured_style(
 def test_names_rejected_by_model_apis_are_found_with_their_aliases() -> None:
     files = replace(FILES, presets=(make_preset(tools=["a/plain", "a/x.y", "a/do it"]),))
     snapshots = {"a": make_snapshot(tools=["plain", "x.y", "do it"])}
-    found = build_report(files, (), snapshots, Registry.build([]), require_agent=None)
+    found = build_report(
+        files, (), snapshots, Registry.build([]), require_agent=None, rules=NO_RULES
+    )
     assert found.presets[0].refused_names == {
         "a:x.y": "a_x_y_f8e8e8d6",
         "a:do it": "a_do_it_ffec722b",
@@ -104,13 +117,13 @@ def test_an_excluded_local_tool_counts_as_a_match() -> None:
     files = replace(FILES, agents=Agents(profiles={"reader": reader}))
     access_rules = AccessRules(agents={"reader": Visibility.of(reader, None)})
     registry = Registry.build([FakeTool(name="local")], access_rules=access_rules)
-    found = build_report(files, (), {}, registry, require_agent=None)
+    found = build_report(files, (), {}, registry, require_agent=None, rules=NO_RULES)
     assert [it.path for it in found.warnings] == ["$.agents[0].exclude_components[1]"]
 
 
 def test_one_preset_is_marked_as_active() -> None:
     files = replace(FILES, presets=tuple(map(make_preset, ("play", "work", "zoo"))))
-    found = build_report(files, (), {}, Registry.build([]), require_agent=None)
+    found = build_report(files, (), {}, Registry.build([]), require_agent=None, rules=NO_RULES)
     assert [it.active for it in found.presets] == [False, True, False]
 
 
@@ -123,7 +136,9 @@ def test_a_server_without_tools_is_a_warning() -> None:
             make_snapshot(), dropped=(InvalidItem(kind=Kind.TOOL, name="t", reason="it is odd"),)
         ),
     }
-    report = build_report(FILES, (), snapshots, Registry.build([]), require_agent=None)
+    report = build_report(
+        FILES, (), snapshots, Registry.build([]), require_agent=None, rules=NO_RULES
+    )
     assert [(it.path, it.message) for it in report.warnings] == [
         ("$.mcpServers.none", "the server offers no tools")
     ]

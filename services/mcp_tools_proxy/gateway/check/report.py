@@ -1,7 +1,7 @@
 """The report of ``check``: files, servers, presets and agents."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from pydantic_core import to_json
 
@@ -12,6 +12,7 @@ from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.json_file import json_path, limit_problems
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.definitions import without_items
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -30,6 +31,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,
     definition_warnings,
 )
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.gateway.unmatched_items import (
     MissingItems,
     explain_missing,
@@ -39,6 +41,7 @@ from mcp_tools_proxy.gateway.unmatched_items import (
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
+from mcp_tools_proxy.policy.runs.tool_labels import label_suggestions
 from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.shown_tools import BoundAgents
@@ -111,6 +114,8 @@ class CheckReport:
     """The number of failed dependencies of the settings."""
     definitions: DefinitionsReport = NO_DEFINITIONS
     """Differences of the presets' definitions from the lock; empty if offline."""
+    unlabelled: Mapping[str, JsonObject] = field(default_factory=dict)
+    """The active preset's tools without labels: entries for labels.json, as suggested."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
@@ -175,11 +180,13 @@ def build_report(
     agent: str | None = None,
     offline: bool = False,
     definitions: DefinitionsReport = NO_DEFINITIONS,
+    rules: ActiveRunRules,
 ) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
     ``agent`` limits ``agents`` to this one and adds ``agent_view``. With ``offline``, no server was
-    tried and offers are unknown. ``definitions`` are compared with the lock.
+    tried and offers are unknown. ``definitions`` are compared with the lock; ``rules`` are those of
+    runs.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     servers = tuple(servers)
@@ -222,9 +229,10 @@ def build_report(
             )
             for preset in files.presets
         ),
-        problems=files.problems,
+        problems=unique_problems(files.problems, rules.problems),
         warnings=unique_problems(
             files.warnings,
+            () if offline else rules.warnings,
             _unmatched(files, snapshots, registry),
             find_unusable_bindings(
                 agents=files.agents,
@@ -253,6 +261,9 @@ def build_report(
         without_agent=_without_agent(files, registry, require_agent),
         offline=offline,
         definitions=definitions,
+        unlabelled=label_suggestions(
+            (tool.spec for tool in registry.tools.items), rules.current.labels
+        ),
     )
 
 
