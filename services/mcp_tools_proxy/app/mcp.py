@@ -37,6 +37,7 @@ def build_server(
         max_streams=limit,
         max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
         tracer=gateway.tracer,
+        sessions_are_runs=settings.runs_of_sessions,
     )
 
 

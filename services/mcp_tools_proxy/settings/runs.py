@@ -57,6 +57,9 @@ class RunSettings(EnvironmentSettings):
     runs_bytes: Count = 67_108_864
     """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
 
+    runs_of_sessions: bool = False
+    """Whether calls of an MCP session that name no run belong to the session's. MCP 2026-07-28 has
+    no sessions."""
     run_max_calls: Budget = 0
     """Maximum calls of a run, including refused ones; 0: unlimited. The next call is answered with
     LOOP_STOPPED."""

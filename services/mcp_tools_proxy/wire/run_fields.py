@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.wire.identifiers import Identifier
 
+RUN_HEADER = "X-Run-Id"
+"""The header with the id of a run, for requests that say nothing else about it."""
+
 MAX_TASK_CHARS = 16_384
 MAX_DECLARED_TOOLS = 1_000
 

@@ -25,7 +25,6 @@ from mcp_tools_proxy.http.api.openapi import (
     CALL_HEADERS,
     CALL_RESPONSES,
     IDEMPOTENCY_HEADER,
-    RUN_HEADER,
     TOOL_HEADERS,
     Examples,
     Tag,
@@ -40,6 +39,7 @@ from mcp_tools_proxy.wire.identifiers import (
     is_idempotency_key,
     is_identifier,
 )
+from mcp_tools_proxy.wire.run_fields import RUN_HEADER
 
 EXAMPLE_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 

@@ -26,6 +26,7 @@ from mcp_tools_proxy.http.fast_routes import Components
 from mcp_tools_proxy.http.request_headers import TRACE_HEADER
 from mcp_tools_proxy.http.responses import POLICY_HEADER, RATE_LIMIT_HEADER
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER_CHARS
+from mcp_tools_proxy.wire.run_fields import RUN_HEADER
 
 RETRY_AFTER = "Retry-After"
 ETAG = "ETag"
@@ -196,7 +197,6 @@ def _answer_header(components: Components, header: str) -> JsonSchema:
 
 
 IDEMPOTENCY_HEADER = "Idempotency-Key"
-RUN_HEADER = "X-Run-Id"
 
 _IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, cast
+from uuid import uuid4
 
 import structlog
 from starlette.datastructures import Headers
@@ -114,11 +115,22 @@ class HandshakeSession:
         "capabilities",
         "client_name",
         "log_level",
+        "run_id",
         "subscriptions",
     )
 
-    def __init__(self, server: GatewayMcpServer, declared: Declared, send: SendMessage) -> None:
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        declared: Declared,
+        send: SendMessage,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """Create a session; ``name`` is the same at all replicas, None if one has the session."""
         self._server = server
+        self.run_id = f"session-{name or uuid4().hex}" if server.sessions_are_runs else None
+        """The run of requests that name none; None if sessions are no runs."""
         self.capabilities = declared.capabilities
         self.client_name = declared.client_name
         self.log_level = LEVELS[0]
@@ -168,6 +180,7 @@ class HandshakeSession:
             session_log_level=self.log_level,
             options=options,
             client_name=self.client_name,
+            session_run=self.run_id,
         )
         try:
             result = await self._result_of(request)

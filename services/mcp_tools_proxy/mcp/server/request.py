@@ -28,7 +28,7 @@ from mcp_tools_proxy.wire.identifiers import (
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from mcp_tools_proxy.wire.problem_texts import problem_of
-from mcp_tools_proxy.wire.run_fields import RunFields
+from mcp_tools_proxy.wire.run_fields import RUN_HEADER, RunFields
 from mcp_tools_proxy.wire.tracing import (
     DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
@@ -82,6 +82,8 @@ class McpRequest:
     build_client: BuildClient
     options: ListOptions
     client_name: str | None = None
+    session_run: str | None = None
+    """The id of the run of requests that name none; None if sessions are no runs."""
 
     @classmethod
     def from_params(
@@ -96,6 +98,7 @@ class McpRequest:
         session_log_level: str | None = None,
         options: ListOptions = SERVER_NAMES,
         client_name: str | None = None,
+        session_run: str | None = None,
     ) -> Self:
         """Create a request with the trace id of ``_meta`` or headers, or a new one.
 
@@ -115,6 +118,7 @@ class McpRequest:
             build_client=build_client,
             options=options,
             client_name=client_name,
+            session_run=session_run,
         )
 
     def narrowed(self) -> Self:
@@ -169,10 +173,29 @@ class McpRequest:
             input_responses=self._input_responses() if self.modern else None,
             sources=_sources(meta),
             idempotency_key=_idempotency_key(meta) if kind is Kind.TOOL else None,
-            run=_run(meta),
+            run=self._run(meta),
             route=self.method,
             client_name=self.client_name,
         )
+
+    def _run(self, meta: Mapping[str, Any]) -> RunRequest | None:
+        """Return the run in ``_meta`` or ``X-Run-Id``, or that of the session.
+
+        Raises JsonRpcError if it is invalid.
+        """
+        written = meta.get(RUN_KEY)
+        if written is None:
+            run_id = self.headers.get(RUN_HEADER, self.session_run)
+            if run_id is None:
+                return None
+            written = {"id": run_id}
+        try:
+            return RunFields.model_validate(written).request()
+        except ValidationError as error:
+            (first, *_) = error.errors(include_url=False, include_input=False)
+            place = "".join(f".{it}" for it in first["loc"])
+            problem = f'_meta["{RUN_KEY}"]{place}: {problem_of(first)}'
+            raise JsonRpcError(INVALID_PARAMS, problem) from None
 
     @property
     def has_sign_in_response(self) -> bool:
@@ -211,20 +234,6 @@ def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
     if key is None or (isinstance(key, str) and is_idempotency_key(key)):
         return key
     raise JsonRpcError(INVALID_PARAMS, f'_meta["{IDEMPOTENCY_KEY}"] {IDEMPOTENCY_KEY_RULE}')
-
-
-def _run(meta: Mapping[str, Any]) -> RunRequest | None:
-    """Return the run in ``_meta``. Raises JsonRpcError if it is invalid."""
-    written = meta.get(RUN_KEY)
-    if written is None:
-        return None
-    try:
-        return RunFields.model_validate(written).request()
-    except ValidationError as error:
-        (first, *_) = error.errors(include_url=False, include_input=False)
-        place = "".join(f".{it}" for it in first["loc"])
-        problem = f'_meta["{RUN_KEY}"]{place}: {problem_of(first)}'
-        raise JsonRpcError(INVALID_PARAMS, problem) from None
 
 
 def _sources(meta: Mapping[str, Any]) -> bool | None:

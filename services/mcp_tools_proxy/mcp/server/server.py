@@ -85,9 +85,11 @@ class GatewayMcpServer:
         max_streams: int,
         max_streams_of_tenant: int,
         tracer: Tracer,
+        sessions_are_runs: bool,
     ) -> None:
         """Create a server; ``max_streams`` limits its open ``subscriptions/listen`` streams."""
         self._tracer = tracer
+        self.sessions_are_runs = sessions_are_runs
         self.info: Mapping[str, str] = {"name": name, "version": VERSION}
         self.replica = uuid4().hex[:8]
         """This replica in the ids of its requests to clients, as several replicas can serve a

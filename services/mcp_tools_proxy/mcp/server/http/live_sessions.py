@@ -59,7 +59,9 @@ class LiveSession:
         is_shared: bool,
     ) -> None:
         self.name = claims.name
-        self.handshake = HandshakeSession(server, claims.declared, self._send)
+        self.handshake = HandshakeSession(
+            server, claims.declared, self._send, name=claims.name.nonce.hex()
+        )
         self.handshake.client_name = record.client_name
         self.record = record
         self.caller = caller
