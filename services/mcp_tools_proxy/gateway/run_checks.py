@@ -79,7 +79,7 @@ class RunChecks:
     ) -> None:
         self._store = store
         self._rules = rules
-        self._now = now
+        self.now = now
 
     def apply_to(self, call: Call) -> bool:
         """Return whether there is anything to check: a run, or policies."""
@@ -176,7 +176,7 @@ class RunChecks:
         self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
     ) -> "_CheckedCall":
         checked = _CheckedCall(
-            call, spec, self._rules.current, note, self._now(), completes=completes
+            call, spec, self._rules.current, note, self.now(), completes=completes
         )
         if checked.is_long:
             await asyncio.to_thread(checked.look_into_texts)
