@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from docs.field_docstrings import field_docstrings
-from mcp_tools_proxy.settings import auth, documents, observability, remote, settings
+from mcp_tools_proxy.settings import auth, documents, observability, remote, runs, settings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 PAGE = Path(__file__).parent / "reference/settings.md"
 
-_MODULES = (auth, documents, observability, remote, settings)
+_MODULES = (auth, documents, observability, remote, runs, settings)
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),
@@ -33,7 +33,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "budgets": ("rate_limit_",),
     "quotas": ("quota_",),
     "idempotency": ("idempotency_", "state_"),
-    "runs": ("runs_",),
+    "runs": ("runs_", "run_max_", "policies_"),
     "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
     "sizes": ("max_", "blocklist_"),
     "audit": ("audit",),

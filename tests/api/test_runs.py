@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
 from tests.support.mcp_servers.raw_web import running_raw
@@ -194,7 +195,7 @@ async def test_until_policies_are_valid_no_call_is_made(text: str) -> None:
         assert await service.code("shop:get_order", {"id": "1"}) == "POLICY_UNAVAILABLE"
         assert await service.code("list_available_tools") == "POLICY_UNAVAILABLE"
         (CONFIG_DIR / "policies" / "0.cedar").write_text(NO_SEND)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             while await service.code("shop:get_order", {"id": "1"}) != "OK":  # noqa: ASYNC110 - asked over HTTP
                 await asyncio.sleep(0.05)
 

@@ -17,6 +17,8 @@ ProxyError
 │              ChunkNotFound · PageImageUnavailable
 ├── identity:  IdentityRequired · CredentialsMissing · LoginRequired · CredentialsInsufficient
 ├── repeating: IdempotencyConflict · OutcomeUnknown
+├── runs:      RunRequired · RunExpired · LoopStopped · PolicyDenied · PolicyUnavailable ·
+│              ApprovalPending
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
 │              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
 │              DocumentsUnavailable · AuditUnavailable · LoginsUnavailable · ShuttingDown
