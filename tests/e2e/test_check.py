@@ -267,3 +267,33 @@ async def test_guard_findings_in_definitions_are_shown(
     assert f"({action})" in row
     assert state in row
     assert "echo" not in row
+
+
+def test_tools_without_labels_get_suggestions(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    write(folder, ECHO, s1=raw_entry(only=["echo"]))
+    code, out, _ = check("--labels")
+    assert code == 0
+    suggested = json.loads(out[out.index("{") : out.index("\n}\n") + 3])
+    labels = suggested["tools"]["s1:echo"]["labels"]
+    assert {"writes", "sends"} <= {*labels}
+    (folder / "labels.json").write_text(json.dumps(suggested))
+    _, out, _ = check("--labels")
+    assert "every tool of the active preset has labels" in out
+
+
+def test_policies_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    write(folder, ECHO, s1=raw_entry(only=["echo"]), s2=DEAD)
+    (folder / "policies").mkdir()
+    file = folder / "policies" / "a.cedar"
+    file.write_text('@id("a") forbid(principal, action == Action::"s1:ecko", resource);')
+    code, out, _ = check()
+    assert (code, '"s1:ecko" is not a tool' in out, 'did you mean "s1:echo"?' in out) == (
+        1,
+        True,
+        True,
+    )
+    file.write_text('@id("a") forbid(principal, action == Action::"s2:send", resource);')
+    _, out, _ = check()
+    assert 'policy "a" waits for the tools of s2' in out
