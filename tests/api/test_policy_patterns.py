@@ -71,7 +71,8 @@ async def codes(
     return "".join(it[0] for it in found)
 
 
-READ, NOTE = ("read_inbox", {}), ("note", {})
+READ: tuple[str, Json] = ("read_inbox", {})
+NOTE: tuple[str, Json] = ("note", {})
 
 
 def mail(to: str, body: str = "hi") -> tuple[str, Json]:

@@ -263,3 +263,21 @@ async def test_a_run_ends_at_its_limit(
         if name == "repeats":
             other = ("shop:get_order", {"id": "2"})
             assert await service.code(*other, run=run, **context) == "OK"
+
+
+async def test_policies_that_do_not_fit_the_tools_are_not_active() -> None:
+    wrong = TOTAL.replace("shop:refund#cents", "shop:refund#cent")
+    async with shop(TOTAL) as service:
+        (CONFIG_DIR / "policies" / "0.cedar").write_text(wrong)
+        with capture_logs() as lines:
+            await service.gateway.reloader.load()
+        (problem,) = (it["reason"] for it in lines if it["event"] == "config.problem")
+        assert "shop:refund#cents" in problem
+        ready = (await service.http.get("/health/ready")).json()
+        assert ready["checks"]["config"]["status"] == "degraded"
+        refund = {"order_id": "1", "cents": 1001}
+        assert await service.code("shop:refund", refund, run=a_run()) == "POLICY_DENIED"
+        (CONFIG_DIR / "policies" / "0.cedar").write_text(TOTAL)
+        await service.gateway.reloader.load()
+        ready = (await service.http.get("/health/ready")).json()
+        assert ready["checks"]["config"]["status"] == "ok"

@@ -104,7 +104,7 @@ def _audit_check(audit: AuditTrail, file: AuditFile) -> Mapping[str, object]:
 
 def _config_check(publisher: RegistryPublisher) -> Mapping[str, object]:
     last = publisher.last_reload
-    problems = [str(problem) for problem in publisher.config.problems[:PROBLEMS_SHOWN]]
+    problems = [str(problem) for problem in publisher.problems[:PROBLEMS_SHOWN]]
     return {
         "status": "ok" if last is not None and last.ok and not problems else "degraded",
         "last_reload": None if last is None else last.at,

@@ -215,6 +215,11 @@ class RegistryPublisher:
         return merge_statuses(self._pool.statuses, self.configuration)
 
     @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of the files, and of policies that do not fit the tools."""
+        return self.config.problems + self._run_rules.problems
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the active files, and exclusions and bindings without a match."""
         return self.config.warnings + self._unmatched + self._run_rules.warnings
@@ -228,7 +233,7 @@ class RegistryPublisher:
 
     @property
     def _is_good(self) -> bool:
-        return self.is_built and not self.config.problems and not self._run_rules.problems
+        return self.is_built and not self.problems
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
         """Return the state of the preset; ``view`` and ``registry`` were built from ``config``."""
@@ -270,7 +275,7 @@ class RegistryPublisher:
         """
         if guard_set_of(wanted or self.config) is None:
             self.publish(wanted or self.config)
-            await self._run_rules.follow(self.config, self._pool.snapshots)
+            await self._follow_rules()
             return
         version = -1
         while version != self.version:  # another registry may be published
@@ -287,7 +292,13 @@ class RegistryPublisher:
             await asyncio.to_thread(build, examine=examine)
             self.definitions.screening.add(screening)
         self.publish(config, snapshots)
+        await self._follow_rules()
+
+    async def _follow_rules(self) -> None:
+        before = self._run_rules.problems, self._run_rules.warnings
         await self._run_rules.follow(self.config, self._pool.snapshots)
+        log_new("config.problem", self._run_rules.problems, before[0])
+        log_new("config.warning", self._run_rules.warnings, before[1])
 
     def publish(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot] | None = None
@@ -343,7 +354,7 @@ class RegistryPublisher:
         """Count a successful or failed reload of the configuration."""
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
-        self._metrics.config_problems.set(len(self.config.problems))
+        self._metrics.config_problems.set(len(self.problems))
 
 
 log = structlog.get_logger()

@@ -448,7 +448,7 @@ def _items(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
 
 
 def _files(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
-    for problem in publisher.config.problems:
+    for problem in publisher.problems:
         yield AttentionAnswer(
             kind=AttentionKind.FILE_PROBLEM,
             subject=problem.file,
