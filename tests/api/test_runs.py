@@ -223,7 +223,8 @@ async def test_records_name_the_run_and_what_decided() -> None:
         assert {it["run_id"] for it in (read, sent, failed)} == {run["id"]}
         assert (read["run_call"], sent["run_call"]) == (1, 2)
         assert list(sent["labels"]) == ["sends"]
-        assert sent["policies"] == [{"id": "seen", "mode": "log_only"}]
+        message = "Ask the user for the address."
+        assert sent["policies"] == [{"id": "seen", "mode": "log_only", "message": message}]
         exposition = (await service.http.get("/metrics")).text
         assert 'mcp_proxy_policies_fired_total{mode="log_only",policy="seen"} 1.0' in exposition
 

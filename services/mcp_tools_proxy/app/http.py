@@ -43,6 +43,7 @@ from mcp_tools_proxy.http.api.operator_gate import OperatorGate
 from mcp_tools_proxy.http.api.overview_routes import OverviewRoutes
 from mcp_tools_proxy.http.api.preset_routes import PresetRoutes
 from mcp_tools_proxy.http.api.route_builder import Feature, RouteBuilder
+from mcp_tools_proxy.http.api.run_routes import RunRoutes
 from mcp_tools_proxy.http.api.server_routes import RemoteRoutes, ServerRoutes
 from mcp_tools_proxy.http.api.token_routes import TokenRoutes
 from mcp_tools_proxy.http.api.try_routes import TryRoutes
@@ -227,6 +228,7 @@ def _api_routes(
         ),
         UploadRoutes(queue, gate),
         AuditRoutes(gateway.service_audit, gate, gateway.lifecycle, refusals),
+        RunRoutes(gateway.service_audit),
         ExplainRoutes(gateway.explainer, gate, callers),
         DefinitionRoutes(publisher, gateway.definition_acceptance),
         LoginRoutes(

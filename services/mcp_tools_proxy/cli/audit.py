@@ -134,6 +134,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         event: Annotated[str | None, typer.Option(help="The event, such as tool.call.")] = None,
         trace: Annotated[str | None, typer.Option(help="The trace id.")] = None,
         token: Annotated[str | None, typer.Option(help="The id of a token.")] = None,
+        run: Annotated[str | None, typer.Option(help="The id of a run.")] = None,
         since: Annotated[
             str | None, typer.Option(help="Earliest time, ISO 8601; UTC by default.")
         ] = None,
@@ -159,6 +160,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
             event=event,
             trace_id=trace,
             token_id=token,
+            run_id=run,
             since=_timestamp(since),
             until=_timestamp(until),
         )

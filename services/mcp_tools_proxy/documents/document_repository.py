@@ -232,7 +232,10 @@ class DocumentRepository:
         if present.head.version == version:
             return present
         async with in_time(self._store):
-            return await self._find_older(present.head, version)
+            older = await self._find_older(present.head, version)
+        if present.head.is_untrusted:  # its file tells what it was marked when it was replaced
+            older.head = replace(older.head, is_untrusted=True)
+        return older
 
     async def _find_older(self, present: DocumentHead, version: str) -> CachedDocument:
         """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.

@@ -15,7 +15,7 @@ def version_of(document: Document) -> str:
 
     Covers title, tags, pages, sections, chunks and, if present, language, OCR confidence, format of
     the text, date and metadata. Readers have a ``rights_tag``; warnings, source and expiry are not
-    content. Equal content has the same version in every store, so copies can be verified.
+    content, nor is its trust. Equal content has the same version in every store, so copies can be verified.
     """
     digest = hashlib.sha256()
     for piece in _content(document):
@@ -75,4 +75,5 @@ def head_of(document: Document) -> DocumentHead:
         metadata=document.metadata,
         source=document.source,
         expires_at=document.expires_at,
+        is_untrusted=document.is_untrusted,
     )

@@ -170,6 +170,10 @@ CHECK_OF_CODE: Mapping[str, Check] = {
 """The check that refuses or ends a request with each code; complete."""
 
 
+FAILURES = frozenset({Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.GATEWAY})
+"""Checks whose errors are failures; errors of other checks are refusals."""
+
+
 def _setting(variable: str) -> RuleSource:
     return RuleSource(SETTINGS, f"MCP_PROXY_{variable}")
 

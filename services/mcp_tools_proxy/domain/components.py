@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.document import DocumentRead
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 JsonObject = Mapping[str, object]
@@ -38,13 +39,16 @@ class Result:
 
     ``max_bytes`` limits its size as JSON; None means the gateway's limit. With ``input_required``
     (only for clients that support it), the call is unfinished: ``value`` is the server's
-    InputRequiredResult.
+    InputRequiredResult. ``read`` are the documents in the value, for the record of a run.
+    ``reads_untrusted`` means that something in it comes from a document that is marked untrusted.
     """
 
     value: JsonObject
     tokens: int
     max_bytes: int | None = None
     input_required: bool = False
+    read: tuple[DocumentRead, ...] = ()
+    reads_untrusted: bool = False
 
 
 class ComponentSpec(Protocol):

@@ -1,6 +1,6 @@
 """A document of one tenant: pages of text, sections, and chunks for retrieval."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 from typing import NamedTuple
@@ -97,7 +97,8 @@ class Document:
     chunks are cut from its pages (documents.layout). ``language`` is a BCP 47 tag or None. ``ocr``
     has the OCR confidence of each page in per cent, None for native text; it is empty without OCR.
     ``text_format`` is "markdown" or "plain"; None, in documents from before it was stored, means
-    unknown. ``date`` is the document's own date, as ``YYYY-MM-DD``.
+    unknown. ``date`` is the document's own date, as ``YYYY-MM-DD``. ``is_untrusted`` means that
+    strangers could write its text.
     """
 
     tenant_id: str
@@ -116,6 +117,7 @@ class Document:
     warnings: tuple[ImportWarning, ...] = ()
     source: DocumentSource | None = None
     expires_at: datetime | None = None
+    is_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +143,44 @@ class DocumentHead:
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     source: DocumentSource | None = None
     expires_at: datetime | None = None
+    is_untrusted: bool = False
 
     def ocr_confidence(self, page: int) -> int | None:
         """Return the OCR confidence of a page (1-based) in per cent; None without OCR."""
         return self.ocr[page - 1] if 1 <= page <= len(self.ocr) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentRead:
+    """A document whose text is in an answer, with the ranges of its pages (1-based, inclusive)."""
+
+    doc_id: str
+    version: str | None = None
+    pages: tuple[tuple[int, int], ...] = ()
+    is_untrusted: bool = False
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The document as audit records show it."""
+        shown: dict[str, object] = {"doc_id": self.doc_id}
+        if self.version is not None:
+            shown["version"] = self.version
+        if self.pages:
+            shown["pages"] = self.pages
+        if self.is_untrusted:
+            shown["untrusted"] = True
+        return shown
+
+
+def page_ranges(pages: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of consecutive pages, in order."""
+    ranges: list[tuple[int, int]] = []
+    for page in sorted(set(pages)):
+        if ranges and page == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], page)
+        else:
+            ranges.append((page, page))
+    return tuple(ranges)
 
 
 class PageSpan(NamedTuple):

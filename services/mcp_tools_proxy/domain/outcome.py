@@ -1,9 +1,12 @@
 """The outcome of a call."""
 
+from typing import NamedTuple
+
 from mcp_tools_proxy.domain.audit import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.document import DocumentRead
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardFinding
@@ -18,7 +21,8 @@ class Ok:
 
     With ``input_required`` the call is unfinished: ``result`` is a server's InputRequiredResult.
     ``replayed`` marks the outcome of an earlier call with the same idempotency key. ``budget`` is
-    the charged one with the smallest remaining share, if any.
+    the charged one with the smallest remaining share, if any. ``read`` and ``reads_untrusted`` are
+    those of ``Result``.
     """
 
     spec: ComponentSpec
@@ -28,6 +32,8 @@ class Ok:
     input_required: bool = False
     replayed: bool = False
     budget: BudgetStatus | None = None
+    read: tuple[DocumentRead, ...] = ()
+    reads_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +52,26 @@ class Failed:
 Outcome = Ok | Failed
 
 
+class PolicyNote(NamedTuple):
+    """A policy that fired: its id, its mode, and its message if it has one."""
+
+    policy_id: str
+    mode: str
+    message: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class RunNote:
     """What a call's record tells of its run: the call's number from 1, None if it was not sent.
 
-    ``policies`` are the ids of policies that fired, each with its mode.
+    ``policies`` fired. ``read`` are the documents in the answer.
     """
 
     run_id: str | None = None
     number: int | None = None
     labels: tuple[str, ...] = ()
-    policies: tuple[tuple[str, str], ...] = ()
+    policies: tuple[PolicyNote, ...] = ()
+    read: tuple[DocumentRead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ class ProxyError(Exception):
     for records only."""
     denied_server: str | None = None
     """The server of the denied item, if known; for records only."""
+    reads_untrusted: bool = False
+    """Whether the error's text can quote a document that is marked untrusted."""
 
     def __init__(
         self,

@@ -324,6 +324,8 @@ class Executor:
             result_json=result_json,
             tokens=result.tokens,
             input_required=result.input_required,
+            read=result.read,
+            reads_untrusted=result.reads_untrusted,
             budget=admission.status_after(result.tokens),
         )
 

@@ -29,8 +29,8 @@ from mcp_tools_proxy.domain.errors import (
     ToolFailed,
     ToolTimeout,
 )
-from mcp_tools_proxy.domain.outcome import Ok, RunNote
-from mcp_tools_proxy.domain.run import CHANGING_LABELS, RunRequest
+from mcp_tools_proxy.domain.outcome import Ok, PolicyNote, RunNote
+from mcp_tools_proxy.domain.run import CHANGING_LABELS, Label, RunRequest
 from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
 from mcp_tools_proxy.policy.cedar.fact_schema import LOCAL_SERVER
 from mcp_tools_proxy.policy.runs.run_memory import (
@@ -186,24 +186,30 @@ class RunChecks:
         """Keep what came of a call. If that fails, later calls may be refused, but not permitted.
 
         Values of another answer could vouch only if it were kept, and what the call read was kept
-        before it.
+        before it. Only that a document is untrusted shows after the call: an answer from one
+        leaves only after its run knows it. Raises RunExpired, LoopStopped, StateUnavailable.
         """
         run = checked.call.run
         if run is None:
             return
         try:
-            await self._store.update(
+            refusal = await self._store.update(
                 run_key(checked.call.caller, run.run_id),
                 lambda memory: checked.end(memory, made),
                 may_begin=False,
             )
         except ProxyError as error:
+            if made.reads_untrusted:
+                raise
             log.warning(
                 "run.outcome_not_kept",
                 trace_id=checked.call.trace_id,
                 code=error.code,
                 reason=error.reason,
             )
+            return
+        if refusal is not None:
+            raise refusal
 
 
 class _CheckedCall:
@@ -266,13 +272,21 @@ class _CheckedCall:
         return refusal
 
     def _refusal(self, memory: RunMemory) -> ProxyError | None:
+        self._note.policies = ()
         if memory.read_only and not CHANGING_LABELS.isdisjoint(self._labels.labels):
-            return _denied((READ_ONLY_RULE,), "this run only reads, and the tool may change things")
+            return self._denied_by(
+                READ_ONLY_RULE, "this run only reads, and the tool may change things"
+            )
         if memory.tools is not None and self._names and self._names.isdisjoint(memory.tools):
-            return _denied((TOOLS_RULE,), "this run has not declared the tool")
+            return self._denied_by(TOOLS_RULE, "this run has not declared the tool")
         if memory.is_loop(self._counted.digest):
             return _loop_stopped()
         return self._over_quota(memory) or self.decide(memory)
+
+    def _denied_by(self, rule: str, message: str) -> PolicyDenied:
+        """Refuse the call by a rule of the run itself."""
+        self._note.policies = (PolicyNote(rule, "enforce", message),)
+        return _denied((rule,), message)
 
     def _over_quota(self, memory: RunMemory) -> LoopStopped | None:
         repeats = memory.repeats if memory.was_made(self._counted.digest) else 0
@@ -307,7 +321,9 @@ class _CheckedCall:
             return _unavailable(("the tool is new, and the policies are being prepared for it",))
         verdict = self._policies.decide(self._seen, memory)
         fired = (*verdict.enforced, *verdict.approve, *verdict.logged, *verdict.run_required)
-        self._note.policies = tuple((it.policy_id, it.mode.value) for it in fired)
+        self._note.policies = tuple(
+            PolicyNote(it.policy_id, it.mode.value, it.message) for it in fired
+        )
         if verdict.unavailable:
             return _unavailable(verdict.unavailable)
         if verdict.run_required:
@@ -329,13 +345,21 @@ class _CheckedCall:
             )
         return None
 
-    def end(self, memory: RunMemory, made: Ok | ProxyError) -> None:
-        """Keep the outcome of the call."""
+    def end(self, memory: RunMemory, made: Ok | ProxyError) -> ProxyError | None:
+        """Keep the outcome of the call; return the refusal of an answer that cannot be given."""
+        if made.reads_untrusted:
+            self._note.labels = tuple(sorted({*self._labels.labels, Label.READS_UNTRUSTED}))
+            try:
+                memory.see(Label.READS_UNTRUSTED)
+            except RunFull as full:
+                return _full(full)
         if isinstance(made, Ok):
+            self._note.read = made.read
             if not made.input_required:
                 memory.succeed(self._counted, made.tokens, self._found(made))
         else:
             memory.fail(self._counted, may_be_repeated=_may_be_repeated(made))
+        return None
 
     def _found(self, made: Ok) -> Iterator[tuple[object, str]]:
         labels = self._labels

@@ -28,7 +28,7 @@ from mcp_tools_proxy.domain.errors import (
     RateLimitExceeded,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome, RunNote
+from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome, PolicyNote, RunNote
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.telemetry.recorder import (
     Bound,
@@ -48,6 +48,9 @@ DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
 
 UNKNOWN_SERVER = "unknown"
 """The ``targetServerId`` for a name without a visible component."""
+
+CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
+"""Events of call records; each call has one, written at its end."""
 
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
 """The log field with the component's name, in the events of a downstream call."""
@@ -103,8 +106,8 @@ class CallTelemetry:
         for it in record.guards:
             self._metrics.guard_findings.labels(it.guard, it.place, it.action).inc(it.count)
         if record.run is not None:
-            for policy_id, mode in record.run.policies:
-                self._metrics.policies_fired.labels(policy_id, mode).inc()
+            for it in record.run.policies:
+                self._metrics.policies_fired.labels(it.policy_id, it.mode).inc()
         match record.outcome:
             case Ok(tokens=tokens, result_json=result_json):
                 totals.tokens += tokens
@@ -216,7 +219,14 @@ def _add_run(payload: dict[str, object], run: RunNote) -> None:
     if run.labels:
         payload["labels"] = run.labels
     if run.policies:
-        payload["policies"] = [{"id": it, "mode": mode} for it, mode in run.policies]
+        payload["policies"] = [_policy(it) for it in run.policies]
+    if run.read:
+        payload["read"] = [it.as_json for it in run.read]
+
+
+def _policy(fired: PolicyNote) -> dict[str, str]:
+    shown = {"id": fired.policy_id, "mode": fired.mode}
+    return shown if fired.message is None else {**shown, "message": fired.message}
 
 
 def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:

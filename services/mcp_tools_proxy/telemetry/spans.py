@@ -286,7 +286,7 @@ def _run_attributes(record: CallRecord) -> dict[str, str | int]:
     if record.call.run is not None:
         attributes["mcp_proxy.run_id"] = record.call.run.run_id[:QUOTE_CHARS]
     if record.run is not None and record.run.policies:
-        fired = ", ".join(policy_id for policy_id, _ in record.run.policies)
+        fired = ", ".join(it.policy_id for it in record.run.policies)
         attributes["mcp_proxy.policies"] = fired[:QUOTE_CHARS]
     return attributes
 

@@ -5,15 +5,12 @@ from functools import cached_property
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import page_address
-from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, Entry
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, FAILURES, Entry
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.telemetry.audit.record_search import cursor_of
-from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCAL
+from mcp_tools_proxy.telemetry.call_events import CALL_EVENTS
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
-
-CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
-"""Events of call records; each call has one, written at its end."""
 
 LABELS: Mapping[str, str] = {
     "batch.received": "Batch of calls",
@@ -56,9 +53,6 @@ NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
 _SUBJECT_KEYS = ("route", "doc_id", "server_id", "preset_id", "reason")
 _WHO_KEYS = ("user_id", "subject", "token_id")
 
-_FAILURES = frozenset({Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.GATEWAY})
-"""Checks whose errors are failures; errors of other checks are refusals."""
-
 SLOWEST_MS = 1000.0
 """Duration that fills the bar."""
 
@@ -69,7 +63,7 @@ def code_kind(code: str) -> str:
         return "ok"
     if code in ("", CANCELLED):
         return "idle"
-    return "bad" if CHECK_OF_CODE.get(code) in _FAILURES else "warn"
+    return "bad" if CHECK_OF_CODE.get(code) in FAILURES else "warn"
 
 
 @dataclass(frozen=True)

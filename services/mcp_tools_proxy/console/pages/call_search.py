@@ -29,8 +29,11 @@ FAILED_CODES = "failed"
 _CHOICES = (ALL_EVENTS, DEEDS, UNAUTHENTICATED)
 """Event filters applied by the page or sent as another parameter."""
 
-_TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
-_SENDER = ("user_id", "agent")
+_TEXTS = (
+    *("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "run_id"),
+    *("code", "event"),
+)
+_SENDER = ("user_id", "agent", "run_id")
 """Fields that requests without a valid token lack. Known expired tokens have an id and tenant."""
 
 _BEFORE_CALLS = frozenset(

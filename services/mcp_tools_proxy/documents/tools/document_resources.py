@@ -132,7 +132,7 @@ class DocumentResource:
             is_cut = is_cut or document.head.page_count > self.template.span[1]
         contents = [{"uri": self.uri, "mimeType": _TEXT, "text": read.value["text"]}]
         value = {"contents": contents, "tokens": read.tokens, "truncated": is_cut}
-        return Result(value=value, tokens=read.tokens, max_bytes=read.max_bytes)
+        return replace(read, value=value)
 
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
         """Raise ToolFailed: changes of documents are not sent."""
@@ -175,7 +175,9 @@ class DocumentCompletion(NamesNoDocument):
         values = [entry.head.doc_id for entry in page.entries]
         completion = {"values": values, "hasMore": page.has_more}
         return Result(
-            value={"completion": completion}, tokens=estimate_tokens(sum(map(len, values)))
+            value={"completion": completion},
+            tokens=estimate_tokens(sum(map(len, values))),
+            reads_untrusted=any(entry.head.is_untrusted for entry in page.entries),
         )
 
 

@@ -134,7 +134,12 @@ def documents_tool(
             result["next_cursor"] = _cursor_of(documents[-1]["doc_id"])
         if page.is_pending:
             result["pending"] = True
-        return Result(value=result, tokens=estimate_tokens(len(to_json(result))))
+        shown = page.entries[: len(documents)]
+        return Result(
+            value=result,
+            tokens=estimate_tokens(len(to_json(result))),
+            reads_untrusted=any(it.head.is_untrusted for it in shown),  # titles and tags are text
+        )
 
     return build_local_tool(
         name=LIST_DOCUMENTS,

@@ -26,10 +26,10 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_filter import parse_filter
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import DocumentFilter, Wanted
-from mcp_tools_proxy.documents.tools.sources import without_sources
+from mcp_tools_proxy.documents.tools.sources import read_of, without_sources
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
-from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import ContentVersion, Identifier, id_of
@@ -180,9 +180,18 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     async def call(self, parsed: Any, call: Call) -> Result:
         """Call the function with the arguments and the checked document.
 
-        The result names the ignored arguments.
+        The result names the ignored arguments. That of a run's call also names the document.
         """
-        result = await self.function(parsed.arguments, call, parsed.document)
+        head = None if parsed.document is None else parsed.document.head
+        try:
+            result = await self.function(parsed.arguments, call, parsed.document)
+        except ProxyError as error:
+            error.reads_untrusted = head is not None and head.is_untrusted
+            raise
+        if call.run is not None and head is not None:
+            result = replace(
+                result, read=(read_of(head, result.value),), reads_untrusted=head.is_untrusted
+            )
         if not (self.shows_sources if call.sources is None else call.sources):
             result = replace(result, value=without_sources(result.value))
         if not parsed.ignored:

@@ -23,7 +23,7 @@ from mcp_tools_proxy.documents.tools.local_tool import (
     no_document,
     version_finder,
 )
-from mcp_tools_proxy.documents.tools.sources import Source, sources_of
+from mcp_tools_proxy.documents.tools.sources import Source, read_of, sources_of
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import Hit, PageSpan
@@ -250,6 +250,7 @@ def documents_search_tool(
         )
         found = await search.search(query)
         places = _fit_places(found.places, max_text_bytes)
+        shown = [*zip((it.document.head for it in found.places), places, strict=False)]
         result: FoundInDocuments = {"places": places, "count": len(places)}
         if not places:
             result["searched_for"] = list(words_of(arguments.query))
@@ -258,7 +259,12 @@ def documents_search_tool(
             if found.progress.total:
                 result["indexing"]["total"] = found.progress.total
         tokens = estimate_tokens(sum(len(place["snippet"]) for place in places))
-        return Result(value=result, tokens=tokens)
+        return Result(
+            value=result,
+            tokens=tokens,
+            read=tuple(read_of(*it) for it in shown) if call.run is not None else (),
+            reads_untrusted=any(head.is_untrusted for head, _ in shown),
+        )
 
     return build_local_tool(
         name=SEARCH_DOCUMENTS,

@@ -1,12 +1,18 @@
 """Sources of the texts in an answer, for citation and verification."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.document import DocumentHead, PageSpan, RetrievedChunk
+from mcp_tools_proxy.domain.document import (
+    DocumentHead,
+    DocumentRead,
+    PageSpan,
+    RetrievedChunk,
+    page_ranges,
+)
 from mcp_tools_proxy.domain.json_objects import without_none
 
 
@@ -53,6 +59,29 @@ def source_of(head: DocumentHead, span: PageSpan) -> Source:
     if confidence is not None:
         source["ocr"] = confidence
     return source
+
+
+def read_of(head: DocumentHead, value: object) -> DocumentRead:
+    """Return a document in an answer, with the pages in ``value``, a part of the answer."""
+    return DocumentRead(
+        doc_id=head.doc_id,
+        version=head.version,
+        pages=page_ranges(_pages_in(value)),
+        is_untrusted=head.is_untrusted,
+    )
+
+
+def _pages_in(value: object) -> Iterator[int]:
+    """Yield the pages of all sources and excerpts; each has its ``page``."""
+    if isinstance(value, list):
+        for it in value:
+            yield from _pages_in(it)
+    elif isinstance(value, Mapping):
+        page = value.get("page")
+        if isinstance(page, int):
+            yield page
+        for it in value.values():
+            yield from _pages_in(it)
 
 
 def without_sources(value: JsonObject) -> JsonObject:

@@ -80,6 +80,7 @@ class RecordQuery(BaseModel):
     event: Annotated[_Text, Field(description="Kind of record, such as `tool.call`.")] = None
     trace_id: _Text = None
     token_id: _Text = None
+    run_id: Annotated[Identifier | None, Field(description="Id of a run, of any user.")] = None
 
     @property
     def wanted(self) -> RecordFilter:
@@ -289,9 +290,9 @@ STREAM_RESPONSES: Responses = {
 }
 
 
-_UNAVAILABLE = SharedAnswer(
+UNAVAILABLE = SharedAnswer(
     "AuditUnavailable",
-    refusal("AUDIT_UNAVAILABLE: the audit file cannot be read at the moment."),
+    refusal("AUDITUNAVAILABLE: the audit file cannot be read at the moment."),
 )
 
 
@@ -320,7 +321,7 @@ class AuditRoutes(Feature):
         "/internal/mcp/audit",
         "The records.",
         model=AuditAnswer,
-        errors={503: _UNAVAILABLE},
+        errors={503: UNAVAILABLE},
         right=OperatorRight.AUDIT,
     )
     async def list_audit_records(self, parsed: ParsedRequest[None], query: AuditQuery) -> Response:

@@ -268,6 +268,15 @@ class RunMemory:
         self.name_bytes += names
         return self.calls
 
+    def see(self, label: Label) -> None:
+        """Add a label that showed only after its call was reserved. Raises RunFull."""
+        name = f"label:{label}"
+        if name not in self.seen:
+            size = _json_size(name)
+            self._check_space(size, "its memory has no space for what the call has read")
+            self.seen.append(name)
+            self.name_bytes += size
+
     def _check_space(self, more: int, problem: str) -> None:
         """Check the space for things that are never dropped. Raises RunFull."""
         if more > 0 and self._fixed_size + more > MAX_BYTES:

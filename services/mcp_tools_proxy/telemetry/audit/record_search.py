@@ -48,6 +48,7 @@ class RecordFilter:
     event: str | None = None
     trace_id: str | None = None
     token_id: str | None = None
+    run_id: str | None = None
     since: str | None = None
     until: str | None = None
 
@@ -84,7 +85,7 @@ class RecordFilter:
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """Text that JSON writes unescaped."""
 
-_PAYLOAD_KEYS = ("tenant_id", "user_id", "agent", "doc_id", "code", "token_id")
+_PAYLOAD_KEYS = ("tenant_id", "user_id", "agent", "doc_id", "code", "token_id", "run_id")
 
 
 def _sums_up(payload: Record, code: str) -> bool:
