@@ -122,12 +122,12 @@ async def test_an_unknown_run_is_not_found_and_the_error_says_what_to_check() ->
 
 
 async def test_only_operators_with_the_right_audit_for_the_tenant_read_runs() -> None:
+    audit = {OperatorRight.AUDIT}
+    own, other = file_token(may=audit), file_token(tenant="tenant_2", may=audit)
+    every, none = file_token(tenant=None, may=audit), file_token()
+    user = file_token(user="ann")
     async with running(**token_settings()) as service:
-        audit = {OperatorRight.AUDIT}
-        own, other = file_token(may=audit), file_token(tenant="tenant_2", may=audit)
-        every, none = file_token(tenant=None, may=audit), file_token()
         body = {"tool_name": "list_available_tools", "run": {"id": "r"}}
-        user = file_token(user="ann")
         await service.http.post(EXECUTE, json=body, headers=bearer(user))
         for token, tenant, status in (
             (own, "tenant_1", 200),

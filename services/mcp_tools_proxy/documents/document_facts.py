@@ -1,4 +1,4 @@
-"""Facts about a document that operators set: tags, date, own fields and expiry."""
+"""Facts about a document that operators set: tags, date, own fields, expiry and trust."""
 
 import dataclasses
 import hashlib
@@ -24,19 +24,29 @@ class EditableFacts:
     date: str | None = None
     metadata: Mapping[str, MetadataValue] = dataclasses.field(default_factory=dict)
     expires_at: datetime | None = None
+    is_untrusted: bool | None = None
+    """None keeps the present mark."""
 
     @classmethod
     def of(cls, head: DocumentHead) -> Self:
         """Return the facts of a document."""
         return cls(
-            tags=head.tags, date=head.date, metadata=head.metadata, expires_at=head.expires_at
+            tags=head.tags,
+            date=head.date,
+            metadata=head.metadata,
+            expires_at=head.expires_at,
+            is_untrusted=head.is_untrusted,
         )
 
     @property
     def etag(self) -> str:
         """The SHA-256, in hex, of the facts: changes name the one that they replace."""
         expires_at = None if self.expires_at is None else self.expires_at.isoformat()
-        facts = (self.tags, self.date, sorted(self.metadata.items()), expires_at)
+        facts: tuple[object, ...] = (
+            *(self.tags, self.date, sorted(self.metadata.items()), expires_at),
+        )
+        if self.is_untrusted:  # keeps the tags of documents without the mark
+            facts += ("untrusted",)
         return hashlib.sha256(to_json(facts)).hexdigest()
 
     def set_on(self, document: Document) -> Document:
@@ -47,6 +57,9 @@ class EditableFacts:
             date=self.date,
             metadata=self.metadata,
             expires_at=self.expires_at,
+            is_untrusted=document.is_untrusted
+            if self.is_untrusted is None
+            else self.is_untrusted,
         )
 
 

@@ -40,7 +40,7 @@ from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems
 from mcp_tools_proxy.wire.text import quote as quoted
 
-READERS = "readers"
+READERS, UNTRUSTED = "readers", "untrusted"
 
 MAX_FOREIGN_ITEMS = 200_000
 """Limit for the JSON values of an uploaded or imported document. 8,000 pages with 24,000 chunks (64
@@ -206,6 +206,7 @@ def _file_of(document: Document) -> "_DocumentFile":
         "warnings": [{"code": it.code, "message": it.message} for it in document.warnings],
         "source": dump_source(document.source),
         "expires_at": None if document.expires_at is None else document.expires_at.isoformat(),
+        "untrusted": document.is_untrusted,
         "sections": [
             {name: getattr(section, name) for name in _SectionEntry.model_fields}
             for section in document.sections.values()
@@ -351,7 +352,7 @@ _MetadataEntry = (
 Metadata = Annotated[dict[_MetadataKey, _MetadataEntry], Field(max_length=MAX_METADATA)]
 """Own fields of a document."""
 
-_FACTS = ("text_format", "date", "metadata", "warnings", "source", "expires_at")
+_FACTS = ("text_format", "date", "metadata", "warnings", "source", "expires_at", "untrusted")
 _FAIL_FAST = Field(fail_fast=True)  # one error for each of two million zeros took 1.7 GB
 
 
@@ -465,16 +466,17 @@ class _DocumentFile(BaseModel):
     warnings: Annotated[list[_WarningEntry], Field(max_length=MAX_WARNINGS, fail_fast=True)] = []
     source: _SourceEntry | None = None
     expires_at: ExpiryTime | None = None
+    untrusted: bool = False
 
     @model_validator(mode="before")
     @classmethod
-    def _check_readers(cls, content: object) -> object:
-        """Refuse a misspelt or null ``readers``, which would open the document to the tenant."""
+    def _check_protection(cls, content: object) -> object:
+        """Refuse a misspelt or null key that protects: without it, too much would be allowed."""
         if not isinstance(content, dict):
             return content
         for key in content.keys() - cls.model_fields.keys():
-            if _is_near_readers(key):
-                raise ValueError(f"{quoted(key)} is not a key of a document; did you mean readers?")
+            if (meant := _protecting_key(key)) is not None:
+                raise ValueError(f"{quoted(key)} is not a key of a document; did you mean {meant}?")
         if READERS in content and content[READERS] is None:
             raise ValueError("readers: should be an object; leave it out for all of the tenant")
         return content
@@ -529,6 +531,7 @@ class _DocumentFile(BaseModel):
             warnings=tuple(ImportWarning(it.code, it.message) for it in self.warnings),
             source=None if self.source is None else DocumentSource(**self.source.model_dump()),
             expires_at=self.expires_at,
+            is_untrusted=self.untrusted,
         )
 
 
@@ -566,10 +569,14 @@ def _valid_entries(name: str, entries: list[object]) -> list[BaseModel]:
     return valid
 
 
-def _is_near_readers(key: str) -> bool:
-    """Return whether a key resembles ``readers``; ``headers`` does not count."""
+def _protecting_key(key: str) -> str | None:
+    """Return the key that protects a document and that ``key`` resembles.
+
+    The first letters have to be equal: ``headers`` does not resemble ``readers``.
+    """
     folded = key.strip().lower()
-    return folded.startswith("r") and closest_match(folded, (READERS,), least=0.75) is not None
+    known = [it for it in (READERS, UNTRUSTED) if folded.startswith(it[0])]
+    return closest_match(folded, known, least=0.75)
 
 
 def _refuse_repeats(place: str, field: str, identifiers: list[str]) -> None:

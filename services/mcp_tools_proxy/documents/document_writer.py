@@ -141,7 +141,8 @@ class DocumentWriter(Protocol):
         """Write a document as a new version; ``expected`` is a version or an Expected.
 
         The replaced version is kept, within the configured number. With ``keep_readers``, a
-        replaced document keeps its readers, and those of ``document`` apply to a new one only.
+        replaced document keeps its readers, and those of ``document`` apply to a new one only. A
+        replaced document that is marked untrusted stays so; only ``set_facts`` removes the mark.
         ``original`` is the source PDF, kept with this version. Raises VersionConflict,
         InvalidDocument, and QuotaExceeded if the writer has a quota.
         """

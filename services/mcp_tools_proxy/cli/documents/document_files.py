@@ -128,6 +128,15 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
             echo(f"{name}: {reason}", err=True)
 
 
+_SetUntrusted = Annotated[
+    bool | None,
+    typer.Option(
+        "--untrusted/--trusted",
+        help="Whether strangers could write its text; by default it stays as it is.",
+    ),
+]
+
+
 def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
     """Add ``documents show``."""
 
@@ -171,10 +180,11 @@ def add_edit(app: typer.Typer, load_settings: LoadSettings) -> None:
         metadata: OwnFields = None,
         date: OwnDate = None,
         expires: Expires = None,
+        untrusted: _SetUntrusted = None,
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
-        """Change a document's tags, date, own fields or expiry.
+        """Change a document's tags, date, own fields, expiry or trust.
 
         --tag replaces all tags; --metadata sets the named fields, and KEY= removes one. An empty
         value removes the tags, the date or the expiry.
@@ -197,6 +207,7 @@ def add_edit(app: typer.Typer, load_settings: LoadSettings) -> None:
                     date=old.date if date is None else date or None,
                     metadata={name: value for name, value in own.items() if value != ""},
                     expires_at=old.expires_at if expires is None else parse_time(expires),
+                    is_untrusted=old.is_untrusted if untrusted is None else untrusted,
                 )
                 try:
                     await writer.set_facts(key, facts, expected=old.etag)
@@ -325,6 +336,7 @@ def _own_facts(facts: DocumentHead | Document | EditableFacts) -> dict[str, obje
         "date": facts.date,
         "metadata": dump_metadata(facts.metadata) or None,
         "expires_at": expires_at,
+        "untrusted": True if facts.is_untrusted else None,
     }
     return dict(without_none(named))
 
@@ -344,6 +356,8 @@ def _spell_facts(facts: Document | EditableFacts) -> dict[str, str]:
         spelled["metadata"] = "; ".join(one_line(f"{name}={it}") for name, it in own.items())
     if facts.expires_at:
         spelled["expires"] = f"expires {facts.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if facts.is_untrusted:
+        spelled["untrusted"] = "untrusted"
     return spelled
 
 

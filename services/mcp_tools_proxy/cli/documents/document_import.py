@@ -33,6 +33,7 @@ from mcp_tools_proxy.cli.documents.import_facts import (
     Expires,
     OwnDate,
     OwnFields,
+    Untrusted,
     parse_fields,
     parse_time,
     spell_warning,
@@ -220,6 +221,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         date: OwnDate = None,
         metadata: OwnFields = None,
         expires: Expires = None,
+        untrusted: Untrusted = False,
         replace: _Replace = False,
         ocr_languages: _OcrLanguages = None,
         include: _Include = None,
@@ -289,6 +291,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             date or None,
             parse_fields(metadata),
             parse_time(expires),
+            untrusted,
         )
 
         async def import_all() -> bool:
@@ -298,7 +301,11 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
                     source=source or _name_of(folder),
                     is_named=bool(source),
                     adopts=replace,
-                    facts={"date": wanted.date, "metadata": wanted.metadata},
+                    facts={
+                        "date": wanted.date,
+                        "metadata": wanted.metadata,
+                        "untrusted": untrusted,
+                    },
                 )
                 return await import_folder(
                     folder,
@@ -383,9 +390,10 @@ class _Wanted:
     date: str | None
     metadata: Mapping[str, MetadataValue]
     expires_at: datetime | None
+    is_untrusted: bool
 
     def apply_to(self, document: Document, head: DocumentHead | None = None) -> Document:
-        """Return an imported document with the date, own fields and expiry of the options.
+        """Return an imported document with the date, own fields, expiry and trust of the options.
 
         Own fields and expiry that the options do not name are those of ``head``.
         """
@@ -394,6 +402,7 @@ class _Wanted:
             date=self.date or document.date,
             metadata=self.metadata or (head.metadata if head is not None else {}),
             expires_at=self.expires_at or (None if head is None else head.expires_at),
+            is_untrusted=self.is_untrusted or document.is_untrusted,
         )
 
     def options(self, path: Path) -> ImportOptions:

@@ -314,8 +314,10 @@ class FolderImport:
                 importer, Path(file.path), copied, options, no_progress, self._max_original_bytes
             )
         sets_readers = rule is not None and rule.sets_readers
+        document = self._complete(document, file.head)
         document = replace(
-            self._complete(document, file.head),
+            document,
+            is_untrusted=document.is_untrusted or (rule is not None and rule.untrusted),
             source=self._source_of(file, digest),
             readers=rule.to_readers() if rule is not None else None,
         )
@@ -370,12 +372,14 @@ class FolderImport:
         rule = self._options.rights.rule_of(file.path)
         kind = KINDS.get(os.path.splitext(file.path)[1].lower())
         may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE)
-        key = (() if rule is None else tuple(rule.tags), may_need_ocr)
+        is_untrusted = rule is not None and rule.untrusted
+        key = (() if rule is None else tuple(rule.tags), may_need_ocr, is_untrusted)
         if key not in self._importers:
             options = self._options_for(file)
             if not may_need_ocr:
                 options = replace(options, ocr_languages=())
-            self._importers[key] = _importer_of(options, self._options.facts)
+            facts = self._options.facts | {"untrusted": True} if is_untrusted else self._options.facts
+            self._importers[key] = _importer_of(options, facts)
         return self._importers[key]
 
     def _options_for(self, file: PlannedFile) -> ImportOptions:

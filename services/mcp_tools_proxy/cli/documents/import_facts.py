@@ -44,6 +44,14 @@ OwnDate = Annotated[
     str | None,
     typer.Option("--date", callback=_check_date, help="The document's own date: 2027-01-31."),
 ]
+Untrusted = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted",
+        help="Mark the documents as text that strangers could write, for policies over runs. "
+        "Replaced documents keep the mark.",
+    ),
+]
 Expires = Annotated[
     str | None,
     typer.Option(

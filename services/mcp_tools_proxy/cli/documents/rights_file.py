@@ -14,7 +14,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
 class RightsRule(BaseModel):
-    """The readers and tags of the files that match ``path``."""
+    """The readers, tags and trust of the files that match ``path``."""
 
     model_config = _STRICT
 
@@ -22,6 +22,8 @@ class RightsRule(BaseModel):
     readers: NamedReaders | None = None
     all_users: bool = False
     tags: list[str] = []
+    untrusted: bool = False
+    """Whether strangers could write the files' text."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:

@@ -68,6 +68,7 @@ FIELDS = (
     "readers",
     "users",
     "roles",
+    "untrusted",
 )
 
 _FIELD_OF: Mapping[str, str] = {"tag": "tags", "reader_user": "users", "reader_role": "roles"}
@@ -272,6 +273,7 @@ async def _set_facts(page: PageRequest) -> PageResult:
         "date": form.text("date") or None,
         "metadata": dump_metadata(metadata),
         "expires_at": expires_at,
+        "untrusted": bool(form.text("untrusted")),
     }
     headers = {"if-match": form.text("facts_tag")}
     await page.api.send("PUT", FACTS.path, key, body=facts, headers=headers)
@@ -296,6 +298,7 @@ def _shown_facts(answer: ApiAnswer) -> Mapping[str, str]:
         "date": facts.date or "",
         "metadata": "\n".join(f"{name}={it}" for name, it in pairs),
         "expires": "" if facts.expires_at is None else f"{facts.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+        "untrusted": "1" if facts.untrusted else "",
         "facts_tag": answer.headers["etag"],
     }
 
@@ -397,6 +400,7 @@ def facts_of(form: Form) -> Mapping[str, object]:
         "language": form.text("language"),
         "reader_user": tuple(form.lines("users")) if chosen else (),
         "reader_role": tuple(form.lines("roles")) if chosen else (),
+        "untrusted": "true" if form.text("untrusted") else "",
     }
 
 

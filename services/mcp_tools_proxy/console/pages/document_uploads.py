@@ -21,7 +21,7 @@ from mcp_tools_proxy.http.api.upload_statuses import UploadStatus
 MAX_FILES = 50
 """Files of one form; their statuses are in the address of the page."""
 
-FIELDS = ("tenant_id", "tags", "language", "readers", "users", "roles")
+FIELDS = ("tenant_id", "tags", "language", "readers", "users", "roles", "untrusted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

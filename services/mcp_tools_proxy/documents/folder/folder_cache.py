@@ -126,7 +126,7 @@ def _connect(path: Path, tables: str) -> sqlite3.Connection:
     return database
 
 
-FORMAT = 5
+FORMAT = 6
 """Part of the file's name: a release with another format scans the folder again."""
 
 _TABLES = """
@@ -134,7 +134,7 @@ CREATE TABLE IF NOT EXISTS scans (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, reason TEXT,
     tenant_id TEXT, doc_id TEXT, title TEXT, tags TEXT, page_count INTEGER, section_count INTEGER,
     text_chars INTEGER, version TEXT, readers TEXT, language TEXT, ocr TEXT, date TEXT,
-    metadata TEXT, source TEXT, expires_at TEXT
+    metadata TEXT, source TEXT, expires_at TEXT, untrusted INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS layouts (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, spans BLOB,
@@ -178,7 +178,7 @@ class ScanCache:
                     for name, scan in scans.items()
                     if scan.stamp is not None and scan.layout is not None
                 ]
-                marks = ", ".join("?" * 21)
+                marks = ", ".join("?" * 22)
                 database.executemany(f"INSERT OR REPLACE INTO scans VALUES ({marks})", rows)  # noqa: S608 - question marks
                 database.executemany(
                     "INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?, ?, ?, ?)", layouts
@@ -216,7 +216,7 @@ def _row(name: str, scan: FileScan) -> _Row:
     head = scan.head
     stamp = scan.stamp or (0, 0, 0, 0)
     if head is None:
-        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 15)
+        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 16)
     readers = None if head.readers is None else json.dumps(dump_readers(head.readers))
     return (
         os.fsencode(name),
@@ -237,6 +237,7 @@ def _row(name: str, scan: FileScan) -> _Row:
         json.dumps(dump_metadata(head.metadata)) if head.metadata else None,
         None if head.source is None else json.dumps(head.source),
         None if head.expires_at is None else head.expires_at.isoformat(),
+        head.is_untrusted,
     )
 
 
@@ -245,7 +246,8 @@ def _scan(row: tuple[object, ...]) -> FileScan:
     stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment] # as they were written
     if tenant_id is None:
         return FileScan(stamp=stamp, reason=str(reason))
-    sections, chars, version, readers, language, ocr, date, metadata, source, expires_at = rest
+    sections, chars, version, readers, language, ocr, date, metadata, source, *last = rest
+    expires_at, untrusted = last
     head = DocumentHead(
         tenant_id=str(tenant_id),
         doc_id=str(doc_id),
@@ -262,6 +264,7 @@ def _scan(row: tuple[object, ...]) -> FileScan:
         metadata={} if metadata is None else load_metadata(json.loads(str(metadata))),
         source=None if source is None else DocumentSource(*json.loads(str(source))),
         expires_at=None if expires_at is None else datetime.fromisoformat(str(expires_at)),
+        is_untrusted=bool(untrusted),
     )
     return FileScan(stamp=stamp, head=head)
 

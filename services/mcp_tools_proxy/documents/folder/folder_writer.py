@@ -203,7 +203,8 @@ class FolderWriter:
             if old is None and (broken := await self.problems_of(key)):
                 self._refuse_broken(broken, expected, keep_readers=keep_readers)
             readers = old.readers if old is not None and keep_readers else document.readers
-            written = dataclasses.replace(document, readers=readers)
+            is_untrusted = document.is_untrusted or (old is not None and old.is_untrusted)
+            written = dataclasses.replace(document, readers=readers, is_untrusted=is_untrusted)
             return await self._write(written, old, original)
 
     async def set_readers(

@@ -14,7 +14,7 @@ from mcp_tools_proxy.documents.postgres.rows import (
 
 _COPIED = (
     "version, title, tags, page_count, section_count, text_chars, has_chunks, language, ocr, "
-    "text_format, date, metadata, pages, sections, chunks"
+    "text_format, date, metadata, untrusted, pages, sections, chunks"
 )
 _OF_DOCUMENT = "FROM mcp_tools_proxy.versions WHERE tenant_id = $1 AND doc_id = $2"
 _READ = (
@@ -26,7 +26,8 @@ _LIST = f"SELECT version {_OF_DOCUMENT} ORDER BY replaced_at DESC"
 _KEEP = f"""
 INSERT INTO mcp_tools_proxy.versions (tenant_id, doc_id, {_COPIED}, replaced_at)
 SELECT $1, $2, {_COPIED}, clock_timestamp() FROM ({WHOLE}) AS present
-ON CONFLICT (tenant_id, doc_id, version) DO UPDATE SET replaced_at = excluded.replaced_at
+ON CONFLICT (tenant_id, doc_id, version) DO UPDATE SET replaced_at = excluded.replaced_at,
+    untrusted = excluded.untrusted
 """
 _REMOVE = f"""
 DELETE {_OF_DOCUMENT} AND (

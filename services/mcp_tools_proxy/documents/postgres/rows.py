@@ -22,7 +22,7 @@ from mcp_tools_proxy.domain.document import (
 HEAD_COLUMNS = (
     "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
     "d.reader_users, d.reader_roles, d.language, d.ocr, d.text_format, d.date, d.metadata, "
-    "d.source, d.expires_at"
+    "d.source, d.expires_at, d.untrusted"
 )
 _OF_DOCUMENT = "tenant_id = d.tenant_id AND doc_id = d.doc_id"
 _FROM = "FROM mcp_tools_proxy.documents d WHERE d.tenant_id = $1 AND d.doc_id = $2"
@@ -207,6 +207,7 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
         metadata=load_metadata(_loaded_json(row["metadata"])),
         source=None if row["source"] is None else DocumentSource(*_loaded_json(row["source"])),
         expires_at=row["expires_at"],
+        is_untrusted=row["untrusted"],
     )
 
 
@@ -245,6 +246,7 @@ def document_of_row(head: DocumentHead, row: asyncpg.Record) -> Document:
         warnings=warnings_of(row["warnings"]),
         source=head.source,
         expires_at=head.expires_at,
+        is_untrusted=head.is_untrusted,
     )
 
 

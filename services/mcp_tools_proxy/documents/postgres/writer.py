@@ -143,20 +143,21 @@ rows; no text is loaded."""
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
     section_count, text_chars, has_chunks, reader_users, reader_roles, language,
-    folded, ocr, text_format, date, metadata, own_fields, warnings, source, expires_at)
+    folded, ocr, text_format, date, metadata, own_fields, warnings, source, expires_at, untrusted)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    $21)
+    $21, $22)
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
     language = $12, folded = $13, ocr = $14, text_format = $15, date = $16, metadata = $17,
-    own_fields = $18, warnings = $19, source = $20, expires_at = $21, imported_at = now()
+    own_fields = $18, warnings = $19, source = $20, expires_at = $21, untrusted = $22, imported_at = now()
 """
 _SET_FACTS = """
 UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4, warnings = $5,
-    source = $6, expires_at = $7
+    source = $6, expires_at = $7, untrusted = $8
 WHERE tenant_id = $1 AND doc_id = $2
-    AND (reader_users, reader_roles, warnings::text, source::text, expires_at)
-    IS DISTINCT FROM ($3::text[], $4::text[], $5::json::text, $6::json::text, $7::timestamptz)
+    AND (reader_users, reader_roles, warnings::text, source::text, expires_at, untrusted)
+    IS DISTINCT FROM ($3::text[], $4::text[], $5::json::text, $6::json::text, $7::timestamptz,
+        $8::boolean)
 """
 """Sets the fields that are not content; without a difference, the statement changes nothing and
 notifies no one."""
@@ -283,7 +284,9 @@ class PostgresWriter:
             old = await _head(connection, key)
             check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
-            new = dataclasses.replace(head, readers=readers)
+            is_untrusted = document.is_untrusted or (old is not None and old.is_untrusted)
+            new = dataclasses.replace(head, readers=readers, is_untrusted=is_untrusted)
+            document = dataclasses.replace(document, is_untrusted=is_untrusted)
             await self._replace(connection, old, document, new, original)
         return new
 
@@ -476,10 +479,10 @@ async def _new_head(document: Document) -> DocumentHead:
     return head
 
 
-def _facts_columns(document: Document) -> tuple[str, str | None, datetime | None]:
-    """Return the warnings, source and expiry of a document for its row. Raises ValueError."""
+def _facts_columns(document: Document) -> tuple[str, str | None, datetime | None, bool]:
+    """Return warnings, source, expiry and trust of a document for its row. Raises ValueError."""
     source = None if document.source is None else stored_json(document.source)
-    return stored_json(document.warnings), source, document.expires_at
+    return stored_json(document.warnings), source, document.expires_at, document.is_untrusted
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:

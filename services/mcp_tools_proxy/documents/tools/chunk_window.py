@@ -25,7 +25,7 @@ from mcp_tools_proxy.documents.tools.sources import WindowSource, window_sources
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import RetrievedChunk
-from mcp_tools_proxy.domain.errors import WindowTooLarge
+from mcp_tools_proxy.domain.errors import DocumentRefused, WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
@@ -167,10 +167,21 @@ def window_tool(
                 },
             )
 
+    async def is_marked_untrusted(arguments: WindowArguments, call: Call) -> bool:
+        """Return whether a document, about which Retrieval decides, is marked untrusted here."""
+        if call.run is None:
+            return False
+        try:
+            own = await repository.find_for_any_reader(call.caller, arguments.doc_id)
+        except DocumentRefused:
+            return False
+        return own.head.is_untrusted
+
     async def read_window(
-        arguments: WindowArguments, call: Call, _found: CachedDocument | None
+        arguments: WindowArguments, call: Call, found: CachedDocument | None
     ) -> Result:
         before, after = arguments.sides
+        is_untrusted = found is None and await is_marked_untrusted(arguments, call)
         chunks = await retrieval.window(
             WantedWindow(
                 caller=call.caller,
@@ -194,7 +205,7 @@ def window_tool(
             "requested_total": before + after + 1,
             "truncated": [chunk["text"] for chunk in kept] != [chunk.text for chunk in chunks],
         }
-        return Result(value=result, tokens=tokens)
+        return Result(value=result, tokens=tokens, reads_untrusted=is_untrusted)
 
     return build_local_tool(
         name="read_chunk_window",

@@ -139,6 +139,14 @@ class UploadQuery(DocumentQuery):
         Field(description="Time at which the document expires, such as 2027-01-31T12:00:00Z."),
     ] = None
 
+    untrusted: Annotated[
+        bool,
+        Field(
+            description="Mark the document as one whose text strangers could write. It stays so "
+            "when it is replaced; a change of its facts removes the mark."
+        ),
+    ] = False
+
     def apply_to(self, document: Document) -> Document:
         """Return an uploaded document with the readers and facts in the query."""
         readers, metadata = self.readers(), self.metadata
@@ -148,12 +156,13 @@ class UploadQuery(DocumentQuery):
             metadata=document.metadata if metadata is None else parse_metadata(metadata),
             date=self.date or document.date,
             expires_at=self.expires_at or document.expires_at,
+            is_untrusted=self.untrusted or document.is_untrusted,
             source=None,  # an upload belongs to no folder, even if it is the copy of a document
         )
 
 
 class FactsChange(BaseModel):
-    """New facts of a document; missing ones are removed."""
+    """New facts of a document; missing ones are removed, except for ``untrusted``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -161,6 +170,9 @@ class FactsChange(BaseModel):
     date: DocumentDate | None = None
     metadata: Metadata = {}
     expires_at: ExpiryTime | None = None
+    untrusted: Annotated[
+        bool | None, Field(strict=True, description="Default: it stays as it is.")
+    ] = None
 
     def to_facts(self) -> EditableFacts:
         """Return the domain's facts."""
@@ -169,6 +181,7 @@ class FactsChange(BaseModel):
             date=self.date,
             metadata=load_metadata(self.metadata),
             expires_at=self.expires_at,
+            is_untrusted=self.untrusted,
         )
 
 
@@ -249,6 +262,10 @@ MetadataField = Annotated[dict[str, object] | None, Field(description="The docum
 ExpiryField = Annotated[
     datetime | None, Field(description="From this time on, the document cannot be read.")
 ]
+UntrustedField = Annotated[
+    Literal[True] | None,
+    Field(description="The document is marked as one whose text strangers could write."),
+]
 
 
 class DocumentFacts(AnswerModel):
@@ -275,6 +292,7 @@ class DocumentFacts(AnswerModel):
     date: DateField = None
     metadata: MetadataField = None
     expires_at: ExpiryField = None
+    untrusted: UntrustedField = None
     source: DocumentOrigin | None = None
     warnings: Annotated[
         list[DocumentWarning] | None,
@@ -298,6 +316,7 @@ class DocumentFacts(AnswerModel):
             date=head.date,
             metadata=dump_metadata(head.metadata) or None,
             expires_at=head.expires_at,
+            untrusted=True if head.is_untrusted else None,
             source=None if head.source is None else DocumentOrigin.model_validate(head.source),
             warnings=DocumentWarning.listed(warnings),
         )
@@ -381,6 +400,7 @@ class DocumentContent(AnswerModel):
     warnings: list[DocumentWarning] | None = None
     source: DocumentOrigin | None = None
     expires_at: ExpiryField = None
+    untrusted: UntrustedField = None
     chunks: list[DocumentChunk] | None = None
 
 
@@ -394,6 +414,7 @@ class ChangedFacts(AnswerModel):
     date: DateField = None
     metadata: MetadataField = None
     expires_at: ExpiryField = None
+    untrusted: UntrustedField = None
 
     @classmethod
     def of(cls, head: DocumentHead) -> Self:
@@ -406,6 +427,7 @@ class ChangedFacts(AnswerModel):
             date=head.date,
             metadata=dump_metadata(head.metadata) or None,
             expires_at=head.expires_at,
+            untrusted=True if head.is_untrusted else None,
         )
 
 

@@ -1,5 +1,5 @@
--- Runs: their memory, encrypted by the gateway, and the mark that stays when a run has ended. Run as
--- the owner.
+-- Runs: their memory, encrypted by the gateway, and the mark that stays when a run has ended.
+-- Documents: whether a run that reads them has read text of strangers. Run as the owner.
 
 CREATE TABLE mcp_tools_proxy.runs (
     tenant_id text COLLATE "C" NOT NULL,
@@ -33,3 +33,6 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION mcp_tools_proxy.erase_ended_runs() FROM PUBLIC;
+
+ALTER TABLE mcp_tools_proxy.documents ADD COLUMN untrusted boolean NOT NULL DEFAULT false;
+ALTER TABLE mcp_tools_proxy.versions ADD COLUMN untrusted boolean NOT NULL DEFAULT false;
