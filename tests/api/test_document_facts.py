@@ -1,5 +1,6 @@
 """Own fields, date, expiry and warnings of documents over HTTP, in the folder and PostgreSQL."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -55,6 +56,25 @@ async def test_an_upload_names_its_own_facts(operator: Operator) -> None:
     assert own(listed.json()["documents"][0]) == OWN
     read = await operator.send("GET", CONTENT)
     assert own(read.json()) == OWN
+
+
+async def test_an_untrusted_document_stays_so_until_its_facts_say_otherwise(
+    operator: Operator,
+) -> None:
+    put = await operator.put_note(query={**DOC, "untrusted": "true"})
+    assert put.json()["untrusted"] is True
+    for path in (LIST, CONTENT, FACTS):
+        answer = (await operator.send("GET", path)).json()
+        assert answer.get("documents", [answer])[0]["untrusted"] is True
+    again = await operator.put_note("Other text.", if_match=put.headers["etag"])
+    assert again.json()["untrusted"] is True
+    for facts, expected in (({"tags": ["t"]}, True), ({"untrusted": False}, None)):
+        content = json.dumps(facts)
+        changed = await operator.send("PUT", FACTS, content=content, if_match="*")
+        assert changed.json().get("untrusted") is expected
+    for value in ("maybe", "2"):
+        refused = await operator.put_note(query={**DOC, "untrusted": value})
+        assert outcome(refused) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,22 @@ async def test_an_older_version_has_its_own_fields_but_no_source_and_expiry(
     assert (found.document.warnings, found.head.source, found.head.expires_at) == ((), None, None)
 
 
+@pytest.mark.parametrize("marks", [(True, False), (False, True), (False, False)])
+async def test_a_version_is_untrusted_if_it_or_the_current_one_is(
+    versioned: Versioned, marks: tuple[bool, bool]
+) -> None:
+    first, second = marks
+    await versioned.put(replace(text(1), is_untrusted=first), text(2))
+    facts = EditableFacts(is_untrusted=second)
+    await versioned.writer.set_facts(KEY, facts, expected=Expected.ANYTHING)
+    caller = Caller(tenant_id="acme", user_id="ann")
+    older = await versioned.repository.find_version(
+        caller, "doc", version_of(text(1)), Wanted(whole=True)
+    )
+    present = await versioned.repository.find(caller, "doc")
+    assert (older.head.is_untrusted, present.head.is_untrusted) == (first or second, second)
+
+
 async def test_an_expired_document_has_no_readable_versions(versioned: Versioned) -> None:
     await versioned.put(text(1), replace(text(2), expires_at=datetime(2020, 1, 1, tzinfo=UTC)))
     assert await versioned.read_all(text(1), text(2)) == ["DOCUMENT_NOT_FOUND"] * 2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import InvalidDocument, document_path
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -54,6 +55,7 @@ FACTS: dict[str, Any] = {
     "warnings": (ImportWarning("hidden_text", "Three letters are hidden."),),
     "source": DocumentSource("share", "a/b.pdf", "0" * 64, "1"),
     "expires_at": datetime(2027, 1, 31, 12, tzinfo=UTC),
+    "is_untrusted": True,
 }
 
 
@@ -135,7 +137,7 @@ async def test_a_change_of_a_fact_about_the_text_is_a_new_version(
     )
 
 
-@pytest.mark.parametrize("name", ["warnings", "source", "expires_at"])
+@pytest.mark.parametrize("name", ["warnings", "source", "expires_at", "is_untrusted"])
 async def test_a_change_of_another_fact_is_stored_without_a_new_version(
     writer: DocumentWriter, name: str
 ) -> None:
@@ -145,6 +147,25 @@ async def test_a_change_of_another_fact_is_stored_without_a_new_version(
     assert found is not None
     assert getattr(found, name) == FACTS[name]
     assert (version_of(found), [*await writer.older_versions(KEY)]) == (version_of(document()), [])
+
+
+async def test_only_a_change_of_facts_removes_the_mark_of_an_untrusted_document(
+    writer: DocumentWriter,
+) -> None:
+    await put(writer, dataclasses.replace(document(), is_untrusted=True))
+    await put(writer, document("two"))
+    head = await writer.head(KEY)
+    assert head is not None
+    assert head.is_untrusted
+    kept = await writer.set_facts(KEY, EditableFacts(tags=("t",)), expected=Expected.ANYTHING)
+    assert kept.is_untrusted
+    trusted = EditableFacts(is_untrusted=False)
+    await writer.set_facts(KEY, trusted, expected=EditableFacts.of(kept).etag)
+    head = await writer.head(KEY)
+    assert head is not None
+    assert not head.is_untrusted
+    with pytest.raises(VersionConflict):
+        await writer.set_facts(KEY, trusted, expected=EditableFacts.of(kept).etag)
 
 
 async def test_chunks_are_optional(writer: DocumentWriter) -> None:

@@ -46,6 +46,37 @@ def test_an_import_sets_own_facts(imported: Document, run: Run) -> None:
         assert {**document, **facts} == document
 
 
+def test_a_document_is_marked_untrusted_and_the_mark_is_removed(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "note.md"
+    file.write_text("# Note\n\nText.\n")
+    run("import", file, "--tenant", "acme", "--untrusted")
+    assert note(root).is_untrusted
+    run("import", file, "--tenant", "acme", "--replace")
+    assert note(root).is_untrusted
+    assert "untrusted" in run("show", "note", "--tenant", "acme").stdout
+    run("edit", "note", "--tenant", "acme", "--tag", "a")
+    assert note(root).is_untrusted
+    assert "; untrusted" not in run("edit", "note", "--tenant", "acme", "--trusted").stdout
+    assert not note(root).is_untrusted
+
+
+def test_the_rights_file_of_a_folder_marks_its_files(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    folder, rights = tmp_path / "share", tmp_path / "rights.json"
+    (folder / "web").mkdir(parents=True)
+    for name in ("own.md", "web/page.md"):
+        (folder / name).write_text(f"# {name}\n\nText.\n")
+    run("import", folder, "--tenant", "acme")
+    rule = {"path": "web/*", "untrusted": True}
+    rights.write_text(json.dumps({"files": [rule]}))
+    run("import", folder, "--tenant", "acme", "--rights", rights)
+    found = json.loads(run("list", "--tenant", "acme", "--json").stdout)["documents"]
+    assert {it["doc_id"]: it.get("untrusted") for it in found} == {"own": None, "web/page": True}
+
+
 def test_an_edit_changes_only_the_named_facts(imported: Document, run: Run, root: Path) -> None:
     done = run("edit", "note", "--tenant", "acme", "--metadata", "year=", "--metadata", "open=true")
     assert done.stdout == (
