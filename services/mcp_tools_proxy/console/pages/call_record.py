@@ -8,6 +8,7 @@ from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, FAILURES, Entry
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
+from mcp_tools_proxy.http.api.run_report import RunOwner
 from mcp_tools_proxy.telemetry.audit.record_search import cursor_of
 from mcp_tools_proxy.telemetry.call_events import CALL_EVENTS
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
@@ -142,6 +143,18 @@ class ShownRecord:
         return None if self.trace_id is None else trace_path(self.trace_id)
 
     @property
+    def run_id(self) -> str | None:
+        """The id of the run that it belongs to."""
+        return self.payload.get("run_id")
+
+    @property
+    def run_path(self) -> str | None:
+        """The address of the page of its run; only records of calls name its owner."""
+        if self.run_id is None or not self.is_call:
+            return None
+        return run_path(self.run_id, RunOwner.of(self.payload))
+
+    @property
     def name(self) -> str:
         """The name of the called tool, prompt or resource."""
         return next((str(self.payload[key]) for key in NAME_KEYS if key in self.payload), "")
@@ -220,6 +233,14 @@ class ShownRecord:
 
     def _caller(self) -> dict[str, Any]:
         return {key: self.payload.get(key) for key in ("tenant_id", "user_id", "agent")}
+
+
+RUN_PATH = "/console/calls/run"
+
+
+def run_path(run_id: str, owner: RunOwner) -> str:
+    """Return the address of the page of a run; its id can be any text."""
+    return page_address(RUN_PATH, {"run_id": run_id, **owner.query})
 
 
 def trace_path(trace_id: str) -> str:
