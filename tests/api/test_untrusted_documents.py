@@ -8,8 +8,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.storage.runs.run_store import RunStore
-from tests.api.test_chunk_window import URL, Retrieval
-from tests.api.test_runs import a_run
+from tests.api.mail_service import a_run, write_policies
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import write_json
@@ -24,6 +23,7 @@ forbid(principal, action == Action::"list_available_tools", resource) when {
 PAGES = ("Pumps need oil.", "Valves need care.")
 FOREIGN = replace(make_document(doc_id="foreign", pages=PAGES), is_untrusted=True)
 OWN = make_document(doc_id="own", pages=("Filters need water.",))
+CHUNK = {"chunk_id": "c1", "page": 1, "chunk_index": 0, "text": "Pumps need oil."}
 READS: list[tuple[str, dict[str, Any]]] = [
     ("read_doc_pages", {"page_start": 1, "page_end": 1}),
     ("doc_local_search", {"query": "oil"}),
@@ -31,11 +31,6 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("verify_quote", {"quote": "Pumps need oil."}),
     ("read_doc_section", {"section_id": "none"}),
 ]
-
-
-def with_policy() -> None:
-    (CONFIG_DIR / "policies").mkdir(parents=True)
-    (CONFIG_DIR / "policies" / "a.cedar").write_text(NO_READ)
 
 
 async def has_read(service: Service, run: Any) -> bool:
@@ -47,7 +42,7 @@ async def has_read(service: Service, run: Any) -> bool:
 async def test_each_tool_over_a_marked_document_marks_its_run(
     tool: str, arguments: dict[str, Any]
 ) -> None:
-    with_policy()
+    write_policies(NO_READ)
     async with running(FOREIGN, OWN) as service:
         run, other = a_run(), a_run()
         await service.execute(tool, {"doc_id": "own", **arguments}, run=run)
@@ -58,7 +53,7 @@ async def test_each_tool_over_a_marked_document_marks_its_run(
 
 
 async def test_one_untrusted_excerpt_marks_a_search() -> None:
-    with_policy()
+    write_policies(NO_READ)
     async with running(FOREIGN, OWN) as service:
         run = a_run()
         assert await service.code("search_documents", {"query": "water"}, run=run) == "OK"
@@ -74,7 +69,7 @@ async def test_one_untrusted_excerpt_marks_a_search() -> None:
 
 
 async def test_a_list_with_an_untrusted_title_marks_its_run() -> None:
-    with_policy()
+    write_policies(NO_READ)
     async with running(FOREIGN, OWN) as service:
         run = a_run()
         filtered = {"query": "own"}
@@ -85,24 +80,31 @@ async def test_a_list_with_an_untrusted_title_marks_its_run() -> None:
 
 
 async def test_resources_are_marked_like_the_tools_if_labels_say_that_they_are_trusted() -> None:
-    with_policy()
+    write_policies(NO_READ)
     reads = {"labels": ["reads_private"]}
     write_json(CONFIG_DIR / "labels.json", {"tools": {"resources/read": reads}})
     async with running(FOREIGN, OWN) as service:
         run = a_run()
         for doc_id, expected in (("own", False), ("foreign", True)):
-            body = {"uri": f"doc://{doc_id}", "user": {"user_id": "user_1", "tenant_id": "tenant_1"}}
-            answer = await service.http.post("/internal/mcp/resources/read", json={**body, "run": run})
+            body = {
+                "uri": f"doc://{doc_id}",
+                "user": {"user_id": "user_1", "tenant_id": "tenant_1"},
+            }
+            answer = await service.http.post(
+                "/internal/mcp/resources/read", json={**body, "run": run}
+            )
             assert answer.json()["status"] == "ok", answer.text
             assert await has_read(service, run) is expected
 
 
 async def test_a_window_of_a_marked_document_marks_its_run_even_if_retrieval_decides() -> None:
-    with_policy()
+    write_policies(NO_READ)
     async with running(
         FOREIGN,
-        retrieval_transport=httpx.MockTransport(Retrieval()),
-        retrieval_window_url=URL,
+        retrieval_transport=httpx.MockTransport(
+            lambda _: httpx.Response(200, json={"chunks": [CHUNK]})
+        ),
+        retrieval_window_url="http://retrieval/window",
         mock_mode=False,
     ) as service:
         run = a_run()
@@ -115,7 +117,7 @@ async def test_a_window_of_a_marked_document_marks_its_run_even_if_retrieval_dec
 async def test_an_answer_does_not_leave_if_its_run_cannot_be_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with_policy()
+    write_policies(NO_READ)
     async with running(FOREIGN, OWN) as service:
         run = a_run()
         store = type(service.gateway.runs)

@@ -62,9 +62,7 @@ def test_a_document_is_marked_untrusted_and_the_mark_is_removed(
     assert not note(root).is_untrusted
 
 
-def test_the_rights_file_of_a_folder_marks_its_files(
-    run: Run, root: Path, tmp_path: Path
-) -> None:
+def test_the_rights_file_of_a_folder_marks_its_files(run: Run, root: Path, tmp_path: Path) -> None:
     folder, rights = tmp_path / "share", tmp_path / "rights.json"
     (folder / "web").mkdir(parents=True)
     for name in ("own.md", "web/page.md"):

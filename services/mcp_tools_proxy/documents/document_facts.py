@@ -57,9 +57,7 @@ class EditableFacts:
             date=self.date,
             metadata=self.metadata,
             expires_at=self.expires_at,
-            is_untrusted=document.is_untrusted
-            if self.is_untrusted is None
-            else self.is_untrusted,
+            is_untrusted=document.is_untrusted if self.is_untrusted is None else self.is_untrusted,
         )
 
 

@@ -14,8 +14,8 @@ def version_of(document: Document) -> str:
     """Return the SHA-256 of a document's content, in hex.
 
     Covers title, tags, pages, sections, chunks and, if present, language, OCR confidence, format of
-    the text, date and metadata. Readers have a ``rights_tag``; warnings, source and expiry are not
-    content, nor is its trust. Equal content has the same version in every store, so copies can be verified.
+    the text, date and metadata. Readers have a ``rights_tag``; warnings, source, expiry and trust
+    are not content. Equal content has the same version in every store, so copies can be verified.
     """
     digest = hashlib.sha256()
     for piece in _content(document):

@@ -28,7 +28,15 @@ from mcp_tools_proxy.domain.errors import (
     RateLimitExceeded,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome, PolicyNote, RunNote
+from mcp_tools_proxy.domain.outcome import (
+    CANCELLED,
+    CallRecord,
+    Failed,
+    Ok,
+    Outcome,
+    PolicyNote,
+    RunNote,
+)
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.telemetry.recorder import (
     Bound,
@@ -106,8 +114,8 @@ class CallTelemetry:
         for it in record.guards:
             self._metrics.guard_findings.labels(it.guard, it.place, it.action).inc(it.count)
         if record.run is not None:
-            for it in record.run.policies:
-                self._metrics.policies_fired.labels(it.policy_id, it.mode).inc()
+            for fired in record.run.policies:
+                self._metrics.policies_fired.labels(fired.policy_id, fired.mode).inc()
         match record.outcome:
             case Ok(tokens=tokens, result_json=result_json):
                 totals.tokens += tokens

@@ -184,7 +184,7 @@ class FolderImport:
         self._kept: list[str] = []
         """Why documents without files were kept."""
         self._found = SourceFiles()
-        self._importers: dict[tuple[tuple[str, ...], bool], str] = {}
+        self._importers: dict[tuple[tuple[str, ...], bool, bool], str] = {}
         """Versions of importers with options, by what differs between the files."""
 
     async def run(self) -> bool:
@@ -378,7 +378,7 @@ class FolderImport:
             options = self._options_for(file)
             if not may_need_ocr:
                 options = replace(options, ocr_languages=())
-            facts = self._options.facts | {"untrusted": True} if is_untrusted else self._options.facts
+            facts = {**self._options.facts, **({"untrusted": True} if is_untrusted else {})}
             self._importers[key] = _importer_of(options, facts)
         return self._importers[key]
 

@@ -17,7 +17,7 @@ from mcp_tools_proxy.console.page_request import (
     page_address,
 )
 from mcp_tools_proxy.console.pages.call_record import RUN_PATH, ShownRecord, run_path
-from mcp_tools_proxy.http.api.run_report import RunCall, RunOwner, RunReport
+from mcp_tools_proxy.http.api.run_report import ReportedCall, RunOwner, RunReport
 from mcp_tools_proxy.http.api.run_routes import PATH
 
 ROWS = 40
@@ -113,7 +113,7 @@ def _done(report: RunReport) -> Sequence[tuple[str, str, Sequence[object]]]:
     return [it for it in lists if it[2]]
 
 
-def _record_path(call: RunCall) -> str | None:
+def _record_path(call: ReportedCall) -> str | None:
     """Return the address of the record of a call."""
     record = {
         "seq": call.seq,

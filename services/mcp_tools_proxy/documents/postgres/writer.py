@@ -149,7 +149,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
     language = $12, folded = $13, ocr = $14, text_format = $15, date = $16, metadata = $17,
-    own_fields = $18, warnings = $19, source = $20, expires_at = $21, untrusted = $22, imported_at = now()
+    own_fields = $18, warnings = $19, source = $20, expires_at = $21, untrusted = $22,
+    imported_at = now()
 """
 _SET_FACTS = """
 UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4, warnings = $5,

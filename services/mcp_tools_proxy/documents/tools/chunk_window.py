@@ -167,21 +167,11 @@ def window_tool(
                 },
             )
 
-    async def is_marked_untrusted(arguments: WindowArguments, call: Call) -> bool:
-        """Return whether a document, about which Retrieval decides, is marked untrusted here."""
-        if call.run is None:
-            return False
-        try:
-            own = await repository.find_for_any_reader(call.caller, arguments.doc_id)
-        except DocumentRefused:
-            return False
-        return own.head.is_untrusted
-
     async def read_window(
         arguments: WindowArguments, call: Call, found: CachedDocument | None
     ) -> Result:
         before, after = arguments.sides
-        is_untrusted = found is None and await is_marked_untrusted(arguments, call)
+        is_untrusted = found is None and await _is_marked(repository, arguments, call)
         chunks = await retrieval.window(
             WantedWindow(
                 caller=call.caller,
@@ -221,6 +211,19 @@ def window_tool(
         check=check_sides,
         ignores_unknown_arguments=True,
     )
+
+
+async def _is_marked(
+    repository: DocumentRepository, arguments: WindowArguments, call: Call
+) -> bool:
+    """Return whether a document is marked untrusted here although Retrieval decides about it."""
+    if call.run is None:
+        return False
+    try:
+        own = await repository.find_for_any_reader(call.caller, arguments.doc_id)
+    except DocumentRefused:
+        return False
+    return own.head.is_untrusted
 
 
 def _trim(

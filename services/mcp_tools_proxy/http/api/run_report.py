@@ -13,7 +13,12 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.domain.run import Label
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
-from mcp_tools_proxy.telemetry.audit.record_search import NAME_KEYS, SERVER_KEYS, Record, as_timestamp
+from mcp_tools_proxy.telemetry.audit.record_search import (
+    NAME_KEYS,
+    SERVER_KEYS,
+    Record,
+    as_timestamp,
+)
 from mcp_tools_proxy.telemetry.call_events import CALL_EVENTS
 
 APPROVAL_EVENTS = ("approval.asked", "approval.decided", "approval.used")
@@ -83,12 +88,12 @@ class RunDocument(AnswerModel):
     untrusted: Literal[True] | None = None
 
 
-class RunCall(AnswerModel):
+class ReportedCall(AnswerModel, title="RunCall"):
     """A call of the run."""
 
-    number: Annotated[
-        int | None, Field(description="Its number in the run, if it was made.")
-    ] = None
+    number: Annotated[int | None, Field(description="Its number in the run, if it was made.")] = (
+        None
+    )
     at: Annotated[str, Field(description="The time of its start.")]
     duration_ms: float | None = None
     kind: str
@@ -171,7 +176,7 @@ class RunReport(AnswerModel):
     sent: Annotated[list[RunTool], Field(description="Tools that sent data.")]
     refused: list[RunRefusal]
     approvals: list[RunApproval]
-    calls: list[RunCall]
+    calls: list[ReportedCall]
     incomplete: Annotated[
         Literal[True] | None,
         Field(description="More records exist, or could not be searched: older ones are missing."),
@@ -229,11 +234,11 @@ def _payload(record: Record) -> Mapping[str, object]:
     return payload if isinstance(payload, Mapping) else {}
 
 
-def _call(record: Record) -> RunCall:
+def _call(record: Record) -> ReportedCall:
     payload = _payload(record)
     code, recorded_at = str(payload.get("code", "")), str(record.get("timestamp", ""))
     duration_ms = _number(payload.get("duration_ms"))
-    return RunCall.model_validate(
+    return ReportedCall.model_validate(
         {
             "number": payload.get("run_call"),
             "at": _earlier(recorded_at, duration_ms or 0.0),
@@ -307,7 +312,7 @@ def _outcome_of(code: str) -> str:
     return "failed" if CHECK_OF_CODE.get(code) in FAILURES else "refused"
 
 
-def _in_order(calls: Sequence[RunCall]) -> list[RunCall]:
+def _in_order(calls: Sequence[ReportedCall]) -> list[ReportedCall]:
     """Return the calls in the order in which they were made; refused ones by their start.
 
     Numbers are exact, unlike the times of several replicas. They repeat only if a restart has
@@ -325,7 +330,7 @@ def _in_order(calls: Sequence[RunCall]) -> list[RunCall]:
     return [it for _, _, it in sorted(ordered, key=lambda it: it[:2])]
 
 
-def _sums(calls: Sequence[RunCall]) -> RunSums:
+def _sums(calls: Sequence[ReportedCall]) -> RunSums:
     outcomes = Counter(it.outcome for it in calls)
     times = [_time(it.at) for it in calls] + [_time(it.recorded_at) for it in calls]
     known = [it for it in times if it is not None]
@@ -346,7 +351,7 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _documents(calls: Iterable[RunCall]) -> list[RunDocument]:
+def _documents(calls: Iterable[ReportedCall]) -> list[RunDocument]:
     """Return each version of a document once, with all its pages."""
     pages: dict[tuple[str, str | None], set[int]] = {}
     untrusted: set[tuple[str, str | None]] = set()
@@ -368,7 +373,7 @@ def _documents(calls: Iterable[RunCall]) -> list[RunDocument]:
     ]
 
 
-def _tools(made: Iterable[RunCall], labels: frozenset[Label]) -> list[RunTool]:
+def _tools(made: Iterable[ReportedCall], labels: frozenset[Label]) -> list[RunTool]:
     """Return the tools of the calls that have one of the labels."""
     found: dict[tuple[str, str, str | None], Counter[bool]] = {}
     for it in made:
@@ -381,7 +386,7 @@ def _tools(made: Iterable[RunCall], labels: frozenset[Label]) -> list[RunTool]:
     ]
 
 
-def _refusals(calls: Iterable[RunCall]) -> list[RunRefusal]:
+def _refusals(calls: Iterable[ReportedCall]) -> list[RunRefusal]:
     found = Counter(
         (it.code, it.check, tuple(policy.id for policy in it.policies if policy.mode != "log_only"))
         for it in calls

@@ -58,7 +58,9 @@ class RunQuery(BaseModel):
     user_id: Annotated[Identifier | None, Field(description="The run's user.")] = None
     token_id: Annotated[
         str | None,
-        Field(max_length=1024, description="Only for runs of a token without a user, or operators."),
+        Field(
+            max_length=1024, description="Only for runs of a token without a user, or operators."
+        ),
     ] = None
     issuer: Annotated[str | None, Field(max_length=1024)] = None
     subject: Annotated[
@@ -165,9 +167,7 @@ class RunRoutes(Feature):
         cursor: int | None = None
         for _ in range(MAX_SEARCHES):
             try:
-                page = await self._audit.page(
-                    wanted, cursor=cursor, limit=MAX_RECORDS - len(found)
-                )
+                page = await self._audit.page(wanted, cursor=cursor, limit=MAX_RECORDS - len(found))
             except OSError as error:
                 raise AuditUnavailable(
                     "the audit file cannot be read now; try again later", reason=error.strerror
