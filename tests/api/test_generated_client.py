@@ -19,7 +19,7 @@ from tests.support.tokens import file_token, token_settings
 pytestmark = pytest.mark.slow  # needs programs that ``make quick`` does not install
 
 FUNCTIONS = {
-    "audit": ["explain_call", "list_audit_records", "stream_audit_records"],
+    "audit": ["explain_call", "get_run", "list_audit_records", "stream_audit_records"],
     "calls": ["execute", "execute_batch", "get_prompt", "read_resource", "try_tool"],
     "documents": [
         "cancel_upload",
@@ -94,6 +94,8 @@ CLASSES = [
     "ChangedFacts", "ChangedFactsMetadata", "DocumentContentMetadata",
     "DocumentContentTextFormat", "DocumentFactsMetadata", "DocumentSource", "DocumentWarning",
     "FactsChange", "FactsChangeMetadata", "ReadableDocumentMetadata", "RemovedDocuments",
+    "Run", "RunApproval", "RunCall", "RunCallOutcome", "RunDocument", "RunPolicy", "RunRefusal",
+    "RunReport", "RunSums", "RunTool",
     "UploadAnswer", "UploadState", "UploadStatus",
 ]  # fmt: skip
 

@@ -83,6 +83,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/documents"): ("lists", "list_readable_documents"),
     ("GET", "/internal/mcp/audit"): ("audit", "list_audit_records"),
     ("GET", "/internal/mcp/calls/stream"): ("audit", "stream_audit_records"),
+    ("GET", "/internal/mcp/runs/{run_id}"): ("audit", "get_run"),
     ("GET", "/internal/mcp/limits"): ("status", "list_limits"),
     ("POST", "/internal/mcp/explain"): ("audit", "explain_call"),
     ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),

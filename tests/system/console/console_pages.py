@@ -13,6 +13,7 @@ from tests.system.console.demo_gateway import (
     POLICY,
     PRESET,
     REFUSED_TRACE,
+    RUN,
     TENANT,
     Demo,
 )
@@ -96,6 +97,10 @@ PAGES = [
     _page("calls-refused", "/calls", {"cursor": "none"}, status=422),
     _page("calls-live", "/calls", {"live": "1"}),
     _page("call", "/calls/trace", {"trace_id": REFUSED_TRACE}),
+    _page("run", "/calls/run", {"run_id": RUN, "tenant_id": TENANT}),
+    _page("run-of-markup", "/calls/run", {"run_id": PLANTED[:200], "tenant_id": TENANT}),
+    _page("run-of-nobody", "/calls/run", {"run_id": SHORT, "user_id": SHORT}, status=404),
+    _page("run-to-find", "/calls/run"),
     _page("call-missing", "/calls/999999", status=404),
     _page("limits", "/limits"),
     _page("limits-of-a-tenant", "/limits", {"tenant_id": OTHER_TENANT}),

@@ -29,6 +29,7 @@ AWAY = "tickets"
 HANDBOOK, POLICY, HOSTILE_DOC, TERMS = "handbook", "travel-policy", "markup", "terms"
 PRESET, OTHER_PRESET = "support", "all"
 REFUSED_TRACE = "refused-search"
+RUN = "trip-to-berlin"
 CONTENT = "/internal/documents/content"
 PLANTED_NOTE = PLANTED[:200]
 
@@ -241,6 +242,11 @@ def _make_calls(demo: Demo) -> None:
     demo.call("weather:calibrate", {"station": "north"})
     demo.call("notes:search", {"query": "quarantined"}, trace_id=REFUSED_TRACE)
     demo.call("tickets:open", {})
+    run = {"id": RUN}
+    demo.call("search_documents", {"query": "trips"}, run=run)
+    demo.call("read_doc_pages", {"doc_id": HANDBOOK, "page_start": 1, "page_end": 2}, run=run)
+    demo.call("weather:forecast", {**place, "days": 3}, run=run, agent="helpdesk")
+    demo.call("notes:search", {"query": "trips"}, run={**run, "read_only": True})
     headers = _bearer(demo.tokens["trial"])
     for _ in range(11):
         body = request_of("weather:radar", {"seconds": 0}, tenant_id=OTHER_TENANT)
@@ -248,7 +254,7 @@ def _make_calls(demo: Demo) -> None:
 
 
 def _make_hostile_calls(demo: Demo) -> None:
-    demo.call("hostile:markup", {}, user_id=SHORT)
+    demo.call("hostile:markup", {}, user_id=SHORT, run={"id": PLANTED[:200]})
     demo.call("hostile:markup", {SHORT: "fails"})
     demo.call(PLANTED[:100], {}, user_id=SHORT)
 

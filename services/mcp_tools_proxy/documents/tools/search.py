@@ -26,7 +26,7 @@ from mcp_tools_proxy.documents.tools.local_tool import (
 from mcp_tools_proxy.documents.tools.sources import Source, read_of, sources_of
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
-from mcp_tools_proxy.domain.document import Hit, PageSpan
+from mcp_tools_proxy.domain.document import DocumentHead, DocumentRead, Hit, PageSpan
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
 MAX_QUERY_CHARS = 1000
@@ -250,7 +250,7 @@ def documents_search_tool(
         )
         found = await search.search(query)
         places = _fit_places(found.places, max_text_bytes)
-        shown = [*zip((it.document.head for it in found.places), places, strict=False)]
+        heads = [it.document.head for it in found.places[: len(places)]]
         result: FoundInDocuments = {"places": places, "count": len(places)}
         if not places:
             result["searched_for"] = list(words_of(arguments.query))
@@ -262,8 +262,8 @@ def documents_search_tool(
         return Result(
             value=result,
             tokens=tokens,
-            read=tuple(read_of(*it) for it in shown) if call.run is not None else (),
-            reads_untrusted=any(head.is_untrusted for head, _ in shown),
+            read=_read(heads, places) if call.run is not None else (),
+            reads_untrusted=any(it.is_untrusted for it in heads),
         )
 
     return build_local_tool(
@@ -279,6 +279,17 @@ def documents_search_tool(
         result=FoundInDocuments,
         function=find_places,
         find_document=no_document,
+    )
+
+
+def _read(
+    heads: Sequence[DocumentHead], places: Sequence[FoundPlace]
+) -> tuple[DocumentRead, ...]:
+    """Return the documents of places, each once with all its pages."""
+    by_id = {it.doc_id: it for it in heads}
+    return tuple(
+        read_of(head, [it for it in places if it["doc_id"] == doc_id])
+        for doc_id, head in by_id.items()
     )
 
 

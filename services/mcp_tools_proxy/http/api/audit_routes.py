@@ -292,7 +292,7 @@ STREAM_RESPONSES: Responses = {
 
 UNAVAILABLE = SharedAnswer(
     "AuditUnavailable",
-    refusal("AUDITUNAVAILABLE: the audit file cannot be read at the moment."),
+    refusal("AUDIT_UNAVAILABLE: the audit file cannot be read at the moment."),
 )
 
 

@@ -79,12 +79,15 @@ class RunPolicy(AnswerModel):
     message: str | None = None
 
 
+PageRange = Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
 class RunDocument(AnswerModel):
     """A document that was read: ``pages`` are ranges of first and last page."""
 
     doc_id: str
     version: str | None = None
-    pages: list[tuple[int, int]] | None = None
+    pages: list[PageRange] | None = None
     untrusted: Literal[True] | None = None
 
 
@@ -366,7 +369,7 @@ def _documents(calls: Iterable[ReportedCall]) -> list[RunDocument]:
         RunDocument(
             doc_id=key[0],
             version=key[1],
-            pages=[*page_ranges(found)] or None,
+            pages=[[*it] for it in page_ranges(found)] or None,
             untrusted=True if key in untrusted else None,
         )
         for key, found in pages.items()
