@@ -282,9 +282,7 @@ def documents_search_tool(
     )
 
 
-def _read(
-    heads: Sequence[DocumentHead], places: Sequence[FoundPlace]
-) -> tuple[DocumentRead, ...]:
+def _read(heads: Sequence[DocumentHead], places: Sequence[FoundPlace]) -> tuple[DocumentRead, ...]:
     """Return the documents of places, each once with all its pages."""
     by_id = {it.doc_id: it for it in heads}
     return tuple(
