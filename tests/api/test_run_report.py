@@ -1,14 +1,20 @@
 """The report of a run, from its audit records (contract §1)."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.api.mail_service import NO_SEND, a_run, mail_service
 from tests.support.builders import make_document
+from tests.support.mcp_endpoint import Served, serving
 from tests.support.service import BATCH, EXECUTE, Service, eventually, request_of, running
 from tests.support.tables import named_row
 from tests.support.tokens import bearer, file_token, token_settings
+from tests.support.worker_groups import joined
 
 RUNS, AUDIT = "/internal/mcp/runs", "/internal/mcp/audit"
 ADMIN = "correct-horse-battery"
@@ -243,3 +249,26 @@ async def test_documents_of_searches_and_other_tools_are_reported() -> None:
         *([[1, 2]], [[2, 2]], None)
     ]
     assert [it["doc_id"] for it in found["documents"]] == ["other", "doc_1"]
+
+
+@pytest.mark.parametrize("audit", ["memory", "files"])
+async def test_a_report_has_the_calls_of_all_workers(audit: str, tmp_path: Path) -> None:
+    files = {"audit": f"file:{tmp_path}/{{worker}}/audit.jsonl"} if audit == "files" else {}
+    async with AsyncExitStack() as stack:
+        found = [
+            await stack.enter_async_context(serving(workers=it, admin_token=ADMIN, **files))
+            for it in joined(2)
+        ]
+        call = {"tool": "t", "code": "OK", "tenant_id": "a", "user_id": "u", "run_id": "r"}
+        for number in range(1, 7):
+            trail = found[number % 2].service.gateway.audit
+            trail.record("info", "tool.call", "t", {**call, "run_call": number})
+
+        for worker in found:
+
+            async def is_complete(worker: Served = worker) -> bool:
+                answer = await worker.http.get(f"{RUNS}/r", headers=bearer(ADMIN))
+                calls = answer.json().get("calls", ())
+                return [it["number"] for it in calls] == [*range(1, 7)]
+
+            await eventually(is_complete)
