@@ -140,6 +140,13 @@ ADVICE: Mapping[str, str] = {
     "OUTCOME_UNKNOWN": _CHECK_FIRST,
     "STATE_UNAVAILABLE": _LATER,
     "RATE_LIMIT_EXCEEDED": 'A budget of the tenant is used up. See "Limits" for its reset time.',
+    "RUN_REQUIRED": "A policy reads the run of the call. Let the runtime send run.id.",
+    "RUN_EXPIRED": "The run has ended. Let the runtime use an ID that was never used.",
+    "LOOP_STOPPED": "The run repeated a failing call, or has reached a limit. See its page.",
+    "POLICY_DENIED": "A policy forbids the call. Its record names the policy.",
+    "POLICY_UNAVAILABLE": "Policies are invalid, or wait for a server. Run "
+    "mcp-tools-proxy check to see which.",
+    "APPROVAL_PENDING": "A second person has to approve the call.",
     "LIMITS_UNAVAILABLE": 'Fix limits.json. "Overview" shows its errors.',
     "ACCESS_DENIED": "The document belongs to another tenant, or this caller is not among its "
     'readers. "Explain without running" shows the reason.',
