@@ -196,13 +196,15 @@ def _approval(service: Service, event: str, run_id: str, **payload: object) -> N
     service.gateway.audit.record("info", event, "t", {"run_id": run_id, **payload})
 
 
-async def test_approvals_are_those_of_the_runs_own_calls() -> None:
+@pytest.mark.parametrize("call_names_it", [True, False])
+async def test_approvals_are_those_of_the_runs_own_calls(*, call_names_it: bool) -> None:
     async with mail_service(admin_token=ADMIN) as service:
         run_id = a_run()["id"]
         call = {"tool": "shop:send_email", "kind": "tool", "tenant_id": "tenant_1"}
         for user, approval in (("user_1", "a1"), ("user_2", "a2")):
             payload = {**call, "user_id": user, "code": "APPROVAL_PENDING"}
-            _approval(service, "tool.call", run_id, **payload, approval_id=approval)
+            named = {"approval_id": approval} if call_names_it else {}
+            _approval(service, "tool.call", run_id, **payload, **named)
             more = {"tenant_id": "tenant_1", "approval_id": approval, "policies": ["second"]}
             _approval(service, "approval.asked", run_id, **more, user_id=user)
             _approval(service, "approval.decided", run_id, **more, actor="boss", decision="yes")
@@ -253,7 +255,9 @@ async def test_documents_of_searches_and_other_tools_are_reported() -> None:
 
 @pytest.mark.parametrize("audit", ["memory", "files"])
 async def test_a_report_has_the_calls_of_all_workers(audit: str, tmp_path: Path) -> None:
-    files = {"audit": f"file:{tmp_path}/{{worker}}/audit.jsonl"} if audit == "files" else {}
+    files: dict[str, Any] = (
+        {"audit": f"file:{tmp_path}/{{worker}}/audit.jsonl"} if audit == "files" else {}
+    )
     async with AsyncExitStack() as stack:
         found = [
             await stack.enter_async_context(serving(workers=it, admin_token=ADMIN, **files))

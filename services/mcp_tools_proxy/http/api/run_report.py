@@ -195,10 +195,26 @@ class RunRecords:
     is_complete: bool
 
     @property
-    def approval_ids(self) -> frozenset[str]:
-        """The approvals that its calls asked for or used."""
-        found = (_payload(it).get(APPROVAL_ID) for it in self.calls)
-        return frozenset(it for it in found if isinstance(it, str))
+    def since(self) -> str | None:
+        """The time of its first record if a call asked for an approval, or used one."""
+        if not any(_is_of_approval(_payload(it)) for it in self.calls):
+            return None
+        return min(str(it.get("timestamp", "")) for it in self.calls)
+
+    def approvals_in(self, records: Sequence[Record]) -> list[Record]:
+        """Return the records of its own approvals.
+
+        Those of a decision name the person who decides, so they are found by the approval's id,
+        which the run's own records name.
+        """
+        own = [it for it in records if RunOwner.of(_payload(it)) == self.owner]
+        asked = [it for it in own if it.get("event") == APPROVAL_EVENTS[0]]
+        ids = {_payload(it).get(APPROVAL_ID) for it in (*self.calls, *asked)} - {None}
+        return [it for it in records if _payload(it).get(APPROVAL_ID) in ids]
+
+
+def _is_of_approval(payload: Mapping[str, object]) -> bool:
+    return payload.get("code") == _PENDING or APPROVAL_ID in payload
 
 
 def is_call(record: Record) -> bool:
@@ -289,11 +305,14 @@ def _earlier(time: str, by_ms: float) -> str:
 
 
 def _documents_of(payload: Mapping[str, object]) -> Iterator[RunDocument]:
-    """Yield the documents in a call's answer, or that of its arguments if it succeeded."""
+    """Yield the documents in a call's answer, or that of its arguments if it succeeded.
+
+    A document in the arguments of a server's tool is not one of the gateway.
+    """
     read = payload.get("read")
     if isinstance(read, list | tuple):
         yield from (RunDocument.model_validate(it) for it in read if isinstance(it, Mapping))
-    elif "doc_id" in payload and payload.get("code") == "OK":
+    elif "doc_id" in payload and payload.get("code") == "OK" and not _first(payload, SERVER_KEYS):
         yield RunDocument.model_validate(
             {"doc_id": payload["doc_id"], "version": payload.get("document_version")}
         )

@@ -15,7 +15,6 @@ from mcp_tools_proxy.http.api.openapi import SharedAnswer, Tag, refusal
 from mcp_tools_proxy.http.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.http.api.run_report import (
     APPROVAL_EVENTS,
-    APPROVAL_ID,
     RunOwner,
     RunRecords,
     RunReport,
@@ -149,17 +148,15 @@ class RunRoutes(Feature):
         )
 
     async def _approvals(self, run_id: str, run: RunRecords) -> Sequence[Record]:
-        """Return the records of the run's approvals.
-
-        Those of a decision name the person who decided, not the run's user.
-        """
-        ids, found = run.approval_ids, list[Record]()
-        if ids:
+        """Return the records of the run's approvals."""
+        found: list[Record] = []
+        if (since := run.since) is not None:
             for event in APPROVAL_EVENTS:
-                wanted = RecordFilter(tenant_id=run.owner.tenant_id, run_id=run_id, event=event)
-                records, _ = await self._search(wanted)
-                found += (it for it in records if _approval_id(it) in ids)
-        return found
+                wanted = RecordFilter(
+                    tenant_id=run.owner.tenant_id, run_id=run_id, event=event, since=since
+                )
+                found += (await self._search(wanted))[0]
+        return run.approvals_in(found)
 
     async def _search(self, wanted: RecordFilter) -> tuple[Sequence[Record], bool]:
         """Return the newest matching records, and whether these are all."""
@@ -177,11 +174,6 @@ class RunRoutes(Feature):
             if cursor is None or len(found) >= MAX_RECORDS:
                 break
         return found, cursor is None
-
-
-def _approval_id(record: Record) -> object:
-    payload = record.get("payload")
-    return payload.get(APPROVAL_ID) if isinstance(payload, dict) else None
 
 
 def _queries(owners: dict[RunOwner, list[Record]]) -> Iterator[dict[str, str]]:
