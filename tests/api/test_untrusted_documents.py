@@ -68,6 +68,17 @@ async def test_one_untrusted_excerpt_marks_a_search() -> None:
         assert (read["foreign"]["untrusted"], "untrusted" in read["own"]) == (True, False)
 
 
+async def test_the_id_of_an_untrusted_copy_marks_a_search() -> None:
+    write_policies(NO_READ)
+    copies = [make_document(doc_id=it, pages=PAGES) for it in ("a", "b")]
+    async with running(copies[0], replace(copies[1], is_untrusted=True)) as service:
+        run = a_run()
+        found = await service.result("search_documents", {"query": "oil"}, run=run)
+        (place,) = (it for it in found["places"] if it["doc_id"] in ("a", "b"))
+        assert len(place["copies"]) == 1
+        assert await has_read(service, run)
+
+
 async def test_a_list_with_an_untrusted_title_marks_its_run() -> None:
     write_policies(NO_READ)
     async with running(FOREIGN, OWN) as service:

@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -253,6 +254,14 @@ class TenantSearch:
         if progress is not None and not index.is_known:
             progress = await self._counted(progress, query.caller)
         return FoundPlaces(places=places, progress=progress)
+
+    async def has_untrusted(self, caller: Caller, doc_ids: Iterable[str]) -> bool:
+        """Return whether one of the documents is marked untrusted. Raises DocumentsUnavailable."""
+        for doc_id in doc_ids:
+            with suppress(DocumentRefused):
+                if (await self._repository.find(caller, doc_id)).head.is_untrusted:
+                    return True
+        return False
 
     async def _counted(self, progress: Progress, caller: Caller) -> Progress | None:
         """Count the documents of a caller while the index has not compared them yet."""

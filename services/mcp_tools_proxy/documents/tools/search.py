@@ -250,6 +250,7 @@ def documents_search_tool(
         )
         found = await search.search(query)
         places = _fit_places(found.places, max_text_bytes)
+        copies = [doc_id for place in places for doc_id in place.get("copies", ())]
         heads = [it.document.head for it in found.places[: len(places)]]
         result: FoundInDocuments = {"places": places, "count": len(places)}
         if not places:
@@ -263,7 +264,8 @@ def documents_search_tool(
             value=result,
             tokens=tokens,
             read=_read(heads, places) if call.run is not None else (),
-            reads_untrusted=any(it.is_untrusted for it in heads),
+            reads_untrusted=any(it.is_untrusted for it in heads)
+            or (call.run is not None and await search.has_untrusted(call.caller, copies)),
         )
 
     return build_local_tool(
