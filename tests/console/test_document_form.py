@@ -59,6 +59,22 @@ async def test_readers_apply_from_the_first_moment(console: ConsoleService) -> N
     assert found["readers"] == {"users": ["ann", "bob"], "roles": ["audit"]}  # type: ignore[index]
 
 
+async def test_an_uploaded_file_is_marked_untrusted_until_its_facts_say_otherwise(
+    console: ConsoleService,
+) -> None:
+    await upload(console.browser, doc_id="note", untrusted="1")
+    assert (await facts(console))["note"]["untrusted"] is True  # type: ignore[index]
+    page = await console.browser.open(page_of(MANAGE))
+    assert "Untrusted: strangers could write the text" in page.text
+    (form,) = [it for it in page.forms if it.fields.get("do") == "facts"]
+    assert form.fields.pop("untrusted") == "1"
+    assert (await console.browser.post(MANAGE, form.fields)).status_code == 303
+    assert "untrusted" not in (await facts(console))["note"]  # type: ignore[operator]
+    page = await console.browser.open(page_of(MANAGE))
+    (form,) = [it for it in page.forms if it.fields.get("do") == "facts"]
+    assert "untrusted" not in form.fields
+
+
 async def test_the_default_id_is_the_file_name(console: ConsoleService) -> None:
     for file_name, tenant_id, doc_id in [
         ("Größe 1%.md", "first", "Größe 1%"),
