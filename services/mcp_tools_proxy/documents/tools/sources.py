@@ -71,8 +71,12 @@ def read_of(head: DocumentHead, value: object) -> DocumentRead:
     )
 
 
+_WITH_PAGES = ("sources", "snippets", "chunks", "matches", "nearest", "source")
+"""Parts of answers that have pages. Others can be long: lists of sections."""
+
+
 def _pages_in(value: object) -> Iterator[int]:
-    """Yield the pages of all sources and excerpts; each has its ``page``."""
+    """Yield the pages of all sources and excerpts."""
     if isinstance(value, list):
         for it in value:
             yield from _pages_in(it)
@@ -80,8 +84,10 @@ def _pages_in(value: object) -> Iterator[int]:
         page = value.get("page")
         if isinstance(page, int):
             yield page
-        for it in value.values():
-            yield from _pages_in(it)
+            return
+        for name in _WITH_PAGES:
+            if name in value:
+                yield from _pages_in(value[name])
 
 
 def without_sources(value: JsonObject) -> JsonObject:
