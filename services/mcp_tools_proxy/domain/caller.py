@@ -69,6 +69,8 @@ class Caller:
     user gave a JWT with fewer roles the token of one with more.
     """
     stand_in: StandIn | None = None
+    may_call: bool = True
+    """False for a token that makes no calls, such as an approver's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,13 +50,15 @@ Outcome = Ok | Failed
 class RunNote:
     """What a call's record tells of its run: the call's number from 1, None if it was not sent.
 
-    ``policies`` are the ids of policies that fired, each with its mode.
+    ``policies`` are the ids of policies that fired, each with its mode. ``approval_id`` is the
+    approval that the call used.
     """
 
     run_id: str | None = None
     number: int | None = None
     labels: tuple[str, ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
+    approval_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

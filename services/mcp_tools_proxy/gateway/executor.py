@@ -32,7 +32,7 @@ from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
-    check_operator,
+    check_caller,
     raise_if_exceeded,
     reads_any_document,
     recorded_call,
@@ -230,7 +230,7 @@ class Executor:
         progress.component, spec = component, component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
-        check_operator(call.caller, spec)
+        check_caller(call.caller, spec)
         if call.refusal is not None:
             raise call.refusal
         call = _completed(component, call, progress)

@@ -217,6 +217,8 @@ def _add_run(payload: dict[str, object], run: RunNote) -> None:
         payload["labels"] = run.labels
     if run.policies:
         payload["policies"] = [{"id": it, "mode": mode} for it, mode in run.policies]
+    if run.approval_id is not None:
+        payload["approval_id"] = run.approval_id
 
 
 def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
