@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 def _now() -> datetime:
-    return datetime.now(UTC)
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 class OpenApprovals(AsyncResource):
