@@ -134,10 +134,7 @@ async def test_a_changed_definition_needs_another_approval(shop: Shop) -> None:
 
 async def test_a_changed_entry_needs_another_approval(shop: Shop) -> None:
     approval_id = await approved(shop)
-    entry = {"type": "streamable-http", "url": shop.server.url, "headers": {"X-A": "secret"}}
-    changed = config_of(shop.server)
-    changed.servers["shop"] = entry
-    changed.write(CONFIG_DIR)
+    config_of(shop.server, headers={"X-A": "secret"}).write(CONFIG_DIR)
     publisher = shop.console.service.gateway.publisher
 
     async def is_read() -> bool:

@@ -1,7 +1,7 @@
 """A gateway with a policy that stops calls until a person approves them, and such people."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,21 +102,27 @@ def write_policies(*policies: str, labels: Mapping[str, Json] = LABELS) -> None:
         (CONFIG_DIR / "policies" / f"{number}.cedar").write_text(text)
 
 
-def config_of(server: RawServer) -> Config:
+def config_of(server: RawServer, **more: object) -> Config:
     preset = make_preset(tools=[("shop", "pay"), ("shop", "echo")])
     entry = {"type": "streamable-http", "url": server.url}
-    return Config(servers={"shop": entry}, presets=[preset], more={"defaultPresetId": "work"})
+    servers: dict[str, Json] = {"shop": {**entry, **more}}
+    return Config(servers=servers, presets=[preset], more={"defaultPresetId": "work"})
 
 
 @asynccontextmanager
-async def running_shop(*policies: str, **settings: Any) -> AsyncIterator[Shop]:
-    async with running_raw(extra={"tools": [TOOL]}) as server:
+async def running_shop(
+    *policies: str, server: RawServer | None = None, **settings: Any
+) -> AsyncIterator[Shop]:
+    """Start a gateway; replicas have the same ``server``."""
+    async with AsyncExitStack() as stack:
+        if server is None:
+            server = await stack.enter_async_context(running_raw(extra={"tools": [TOOL]}))
         write_policies(*(policies or (PAY,)))
         options = {**token_settings(), "config": config_of(server), **settings}
         if options["auth_mode"] != "token":
             options.pop("tokens_file")
-        async with running_console(**options) as console:
-            shop = Shop(console, server, "")
-            if options["auth_mode"] == "token":
-                shop.token = await shop.token_of(user="ann")
-            yield shop
+        console = await stack.enter_async_context(running_console(**options))
+        shop = Shop(console, server, "")
+        if options["auth_mode"] == "token":
+            shop.token = await shop.token_of(user="ann")
+        yield shop

@@ -18,7 +18,7 @@ from mcp_tools_proxy.gateway.asked_calls import (
     AskedFacts,
     AskedPolicy,
     Decision,
-    Refusal,
+    RefusedCall,
     Use,
 )
 from mcp_tools_proxy.policy.runs.approvers import OWN, role_of
@@ -146,7 +146,7 @@ class ApprovalDesk:
         if first != decision:
             raise _not_waiting()
         if not approved:
-            refusal = Refusal(approval_id=approval_id, note=note)
+            refusal = RefusedCall(approval_id=approval_id, note=note)
             holds_s = self._times.valid_s if facts.run_id is None else REFUSED_S
             await self._records.add(asked.refusal_key, refusal, holds_s, tenant_id=facts.tenant_id)
         self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")

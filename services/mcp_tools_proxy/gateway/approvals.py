@@ -32,7 +32,7 @@ from mcp_tools_proxy.gateway.asked_calls import (
     AskedPolicy,
     BoundApproval,
     Decision,
-    Refusal,
+    RefusedCall,
     Use,
 )
 from mcp_tools_proxy.storage.runs.run_store import run_key
@@ -105,7 +105,7 @@ class WantedApproval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class UsableApproval:
     """An approval that was not used when it was read."""
 
     facts: AskedFacts
@@ -186,24 +186,24 @@ class Approvals:
             refusal_key=self._records.key_of("refusal", *in_run),
         )
 
-    async def granted(self, wanted: WantedApproval) -> Grant:
+    async def granted(self, wanted: WantedApproval) -> UsableApproval:
         """Return the unused approval of a call; ask for one if there is none.
 
         Raises ApprovalPending while it waits, PolicyDenied if a person refused it, and
         RateLimitExceeded if too many calls wait.
         """
         found = await self._find(wanted) or await self._ask(wanted)
-        if isinstance(found, Grant):
+        if isinstance(found, UsableApproval):
             return found
         raise _pending(found)
 
-    async def look(self, wanted: WantedApproval) -> Grant:
+    async def look(self, wanted: WantedApproval) -> UsableApproval:
         """Return the unused approval of a call; without one raise ApprovalPending or PolicyDenied.
 
         Nothing is asked for.
         """
         found = await self._find(wanted)
-        if isinstance(found, Grant):
+        if isinstance(found, UsableApproval):
             return found
         if found is not None:
             raise _pending(found)
@@ -212,7 +212,7 @@ class Approvals:
             details={"policy_ids": wanted.policy_ids},
         )
 
-    async def use(self, grant: Grant, wanted: WantedApproval) -> None:
+    async def use(self, grant: UsableApproval, wanted: WantedApproval) -> None:
         """Take an approval for the call that is sent next.
 
         Of concurrent calls, also of other replicas, one takes it; the others ask for another one,
@@ -226,13 +226,13 @@ class Approvals:
             or await self._claimed_by(facts, claim) != claim.claim
         ):
             found = await self._ask(wanted)
-            raise _pending(found.facts if isinstance(found, Grant) else found)
+            raise _pending(found.facts if isinstance(found, UsableApproval) else found)
         self._used[facts.approval_id] = None
         if len(self._used) > MAX_REMEMBERED:
             del self._used[next(iter(self._used))]
         self._record(USED, facts, wanted.call)
 
-    async def end(self, grant: Grant, code: str) -> None:
+    async def end(self, grant: UsableApproval, code: str) -> None:
         """Keep the outcome of the call beside its use. If that fails, it stays unknown."""
         approval_id = grant.facts.approval_id
         try:
@@ -252,15 +252,17 @@ class Approvals:
         )
         return found.claim
 
-    async def _find(self, wanted: WantedApproval) -> AskedFacts | Grant | None:
+    async def _find(self, wanted: WantedApproval) -> AskedFacts | UsableApproval | None:
         """Return the waiting call or the unused approval. Raises PolicyDenied."""
-        refusal = await self._records.find(Refusal, wanted.refusal_key)
+        refusal = await self._records.find(RefusedCall, wanted.refusal_key)
         if refusal is not None:
             raise _refused(wanted, refusal.approval_id, refusal.note)
         bound = await self._records.find(BoundApproval, wanted.binding)
         return None if bound is None else await self._state(wanted, bound.approval_id)
 
-    async def _state(self, wanted: WantedApproval, approval_id: str) -> AskedFacts | Grant | None:
+    async def _state(
+        self, wanted: WantedApproval, approval_id: str
+    ) -> AskedFacts | UsableApproval | None:
         decision = await self._records.find(Decision, approval_id)
         if decision is None:
             asked = await self._records.find(AskedCall, approval_id)
@@ -274,9 +276,9 @@ class Approvals:
         is_used = approval_id in self._used or await self._records.find(Use, approval_id)
         if is_used or self._now() >= decision.valid_until:
             return None
-        return Grant(facts=decision.facts, binding=wanted.binding)
+        return UsableApproval(facts=decision.facts, binding=wanted.binding)
 
-    async def _ask(self, wanted: WantedApproval) -> AskedFacts | Grant:
+    async def _ask(self, wanted: WantedApproval) -> AskedFacts | UsableApproval:
         """Ask for an approval, or join the same call of another request.
 
         Limits are exact in one process. Two replicas that ask at the same moment can exceed them by

@@ -98,7 +98,7 @@ class BoundApproval(ApprovalRecord):
     approval_id: str
 
 
-class Refusal(ApprovalRecord):
+class RefusedCall(ApprovalRecord):
     """A person refused the call in its run."""
 
     PART = "refusal"

@@ -65,7 +65,7 @@ _NOT_READY = re.compile(
 """Error texts after which the same call can succeed: polling is no loop."""
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.gateway.approvals import Approvals, Grant, WantedApproval
+    from mcp_tools_proxy.gateway.approvals import Approvals, UsableApproval, WantedApproval
     from mcp_tools_proxy.policy.cedar.written_policy import WrittenPolicy
 
 log = structlog.get_logger()
@@ -283,7 +283,7 @@ class _CheckedCall:
         completes: bool,
     ) -> None:
         self.call = call
-        self.grant: Grant | None = None
+        self.grant: UsableApproval | None = None
         """An approval, whose policies are waived."""
         self._spec = spec
         self._note = note
