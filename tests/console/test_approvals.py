@@ -386,6 +386,24 @@ async def test_a_failed_call_uses_its_approval(shop: Shop) -> None:
     assert await shop.asked() != approval_id
 
 
+async def test_an_approved_call_without_an_answer_is_not_sent_again() -> None:
+    """Other calls of a tool that says that it is idempotent are."""
+    crash = PAY.replace("shop:pay", "shop:crash_safe")
+    of_runs = crash.replace("resource);", "resource) when { context has run };")
+    async with running_shop(of_runs) as shop:
+        calls, run = shop.server.script.calls, {"id": uuid4().hex}
+        assert await shop.code({}, tool="shop:crash_safe") != "OK"
+        assert calls["crash_safe"] == 2
+        await approved(shop, tool="shop:crash_safe", arguments={}, run=run)
+
+        async def is_connected() -> bool:
+            return await shop.code({"text": "x"}, tool="shop:echo") == "OK"
+
+        await eventually(is_connected)
+        assert await shop.code({}, tool="shop:crash_safe", run=run) == "SERVER_UNAVAILABLE"
+        assert calls["crash_safe"] == 3
+
+
 async def test_a_key_does_not_repeat_the_answer_that_a_call_waits(shop: Shop) -> None:
     await approved(shop, idempotency_key="k")
     assert await shop.code(idempotency_key="k") == "OK"

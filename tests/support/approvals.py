@@ -47,11 +47,16 @@ class Shop:
         return self.server.script.calls["pay"]
 
     async def call(
-        self, arguments: Mapping[str, object] = ARGUMENTS, *, token: str = "", **more: Any
+        self,
+        arguments: Mapping[str, object] = ARGUMENTS,
+        *,
+        token: str = "",
+        tool: str = "shop:pay",
+        **more: Any,
     ) -> Envelope:
         response = await self.console.service.http.post(
             EXECUTE,
-            json={"tool_name": "shop:pay", "arguments": arguments, **more},
+            json={"tool_name": tool, "arguments": arguments, **more},
             headers=bearer(token or self.token),
         )
         found: Envelope = response.json()
@@ -103,7 +108,7 @@ def write_policies(*policies: str, labels: Mapping[str, Json] = LABELS) -> None:
 
 
 def config_of(server: RawServer, **more: object) -> Config:
-    preset = make_preset(tools=[("shop", "pay"), ("shop", "echo")])
+    preset = make_preset(tools=[("shop", it) for it in ("pay", "echo", "crash_safe")])
     entry = {"type": "streamable-http", "url": server.url}
     servers: dict[str, Json] = {"shop": {**entry, **more}}
     return Config(servers=servers, presets=[preset], more={"defaultPresetId": "work"})

@@ -4,8 +4,7 @@
 """
 
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 
 import structlog
 from pydantic_core import to_json
@@ -293,7 +292,10 @@ class Executor:
         if not self._run_checks.apply_to(call):
             return await self._make(component, parsed, call, admission, progress)
         progress.run = RunNote()
-        make = partial(self._make, component, parsed, call, admission, progress)
+
+        def make(admitted: Call) -> Awaitable[Ok]:
+            return self._make(component, parsed, admitted, admission, progress)
+
         return await self._run_checks.call(
             call, component.spec, progress.run, make, completes=progress.completes
         )

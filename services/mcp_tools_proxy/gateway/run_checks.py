@@ -8,6 +8,7 @@ batch and of several replicas.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-Make = Callable[[], Awaitable[Ok]]
+Make = Callable[[Call], Awaitable[Ok]]
 """Makes a call that was admitted. Raises ProxyError."""
 
 
@@ -108,9 +109,9 @@ class RunChecks:
         """
         checked = await self._begun(call, spec, note, completes=completes)
         if call.run is None and checked.grant is None:
-            return await make()
+            return await make(call)
         try:
-            made = await make()
+            made = await make(call if checked.grant is None else replace(call, is_sent_once=True))
         except ProxyError as error:
             await self._end(checked, error)
             raise
