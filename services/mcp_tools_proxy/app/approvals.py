@@ -55,6 +55,8 @@ def build_approvals(
 ) -> Lazy[OpenApprovals]:
     """Build the approvals, opened on first use."""
 
+    waits_s, valid_s = settings.approvals_expire_s, settings.approvals_valid_s
+
     def build() -> OpenApprovals:
         from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk  # noqa: PLC0415
         from mcp_tools_proxy.gateway.approval_records import ApprovalRecords  # noqa: PLC0415
@@ -72,9 +74,7 @@ def build_approvals(
                     "replica only and end when it stops",
                 )
             records = ApprovalRecords(MemorySignIns(), [secrets.token_bytes(32)])
-        times = ApprovalTimes(
-            waits_s=settings.approvals_expire_s, valid_s=settings.approvals_valid_s
-        )
+        times = ApprovalTimes(waits_s=waits_s, valid_s=valid_s)
         notify = _tell_nobody if webhook is None else webhook.notify
         calls = Approvals(
             records, times, server_entry=server_entry, recorder=audit, notify=notify, now=_now
