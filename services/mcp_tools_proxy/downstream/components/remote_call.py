@@ -160,9 +160,10 @@ class RemoteCall:
         """Send the request, in rounds if the server needs more input; return the raw result.
 
         An idempotent request is repeated once if it got no answer, but not a call that
-        ``is_sent_once``. The result is ``input_required`` only if the call's client supports that, or cannot be sent the server's requests. Raises as
-        ``RequestSender.send`` and ``check_stand_in``; ResultTooLarge; ToolFailed, and ToolTimeout
-        if the client did not answer.
+        ``is_sent_once``. The result is ``input_required`` only if the call's client supports that,
+        or cannot be sent the server's requests. Raises as ``RequestSender.send`` and
+        ``check_stand_in``; ResultTooLarge; ToolFailed, and ToolTimeout if the client did not
+        answer.
         """
         target, call = self._target, self._call
         config = target.session.config
