@@ -1,6 +1,7 @@
 """Calls that wait for the approval of a second person, from the call to its use."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -50,6 +51,33 @@ async def test_an_approved_call_is_made_once(shop: Shop) -> None:
     assert "used, succeeded" in (await boss.open(f"{PAGE}/{details['approval_id']}")).text
     assert await shop.asked() != details["approval_id"]
     assert shop.made == 1
+
+
+async def test_a_page_without_calls_explains_when_calls_wait(shop: Shop) -> None:
+    boss = await shop.person()
+    page = await boss.open(PAGE)
+    assert "No calls are waiting" in page.text
+    (address,) = [it for it in page.links if it.startswith("/console/help/")]
+    assert "execute: false" in (await boss.open(address)).text
+    assert (await boss.get(f"{PAGE}/unknown")).status_code == 404
+
+
+async def test_a_token_of_an_approver_is_created_at_the_console(shop: Shop) -> None:
+    fields: dict[str, str | list[str]] = {
+        "tenant_id": "tenant_1",
+        "users": "one",
+        "user_id": "boss",
+        "rights": ["approve"],
+        "no_calls": "1",
+    }
+    response = await shop.console.browser.press("/console/tokens/new", fields)
+    (token,) = set(re.findall(r"mtp_[A-Za-z0-9_-]{43}", response.text))
+    approval_id = await shop.asked()
+    browser = shop.console.new_browser()
+    await browser.sign_in(str(token))
+    await decide(browser, approval_id, "approve")
+    assert await shop.code() == "OK"
+    assert await shop.code(token=str(token)) == "FORBIDDEN"
 
 
 async def test_a_refusal_holds_for_the_run(shop: Shop) -> None:

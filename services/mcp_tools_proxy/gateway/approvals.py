@@ -392,7 +392,7 @@ def approval_fields(facts: AskedFacts) -> dict[str, object]:
         {
             "approval_id": facts.approval_id,
             "run_id": facts.run_id,
-            "name": facts.tool,
+            "tool": facts.tool,
             "server_id": facts.server_id,
             "policies": [{"id": it, "mode": APPROVE_MODE} for it in facts.policy_ids],
         }
