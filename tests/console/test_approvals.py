@@ -23,7 +23,7 @@ from tests.support.approvals import (
 )
 from tests.support.captured_logs import capture_logs
 from tests.support.console_browser import ADMIN, Html
-from tests.support.service import BATCH, CONFIG_DIR, EXECUTE, eventually
+from tests.support.service import BATCH, CONFIG_DIR, EXECUTE, RESOURCES, eventually
 from tests.support.tables import each_row
 from tests.support.tokens import bearer, jwt_settings, signed_token
 
@@ -370,6 +370,26 @@ async def test_hidden_characters_and_markup_are_shown_as_text(shop: Shop) -> Non
     page = await (await shop.person()).open(f"{PAGE}/{approval_id}")
     assert r"a\u202eb\u200b<b>https://evil.io</b>" in page.text
     assert not any("evil" in it for it in page.links)
+
+
+async def test_the_uri_of_a_resource_is_an_argument() -> None:
+    policy = PAY.replace("shop:pay", "shop:resources/read")
+    async with running_shop(policy) as shop:
+        http, headers = shop.console.service.http, bearer(shop.token)
+        uris = [
+            it["uri"] for it in (await http.get(RESOURCES, headers=headers)).json()["resources"]
+        ]
+        path, body = f"{RESOURCES}/read", {"uri": uris[0]}
+        with capture_logs() as logs:
+            pending = (await http.post(path, json=body, headers=headers)).json()["error"]
+        assert (pending["code"], uris[0] in str(pending)) == ("APPROVAL_PENDING", False)
+        (asked,) = (it for it in logs if it["event"] == "approval.asked")
+        assert uris[0] not in str(asked)
+        approval_id = pending["details"]["approval_id"]
+        boss = await shop.person()
+        assert uris[0] in (await boss.open(f"{PAGE}/{approval_id}")).text
+        await decide(boss, approval_id, "approve")
+        assert (await http.post(path, json=body, headers=headers)).json()["status"] == "ok"
 
 
 async def test_limits_of_waiting_calls(shop: Shop) -> None:

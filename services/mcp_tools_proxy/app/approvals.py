@@ -1,7 +1,7 @@
 """Opens the approvals of calls; ciphers and Redis are slow to import."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -117,5 +117,5 @@ def _open_http(url: str) -> "ServiceHttp":
     return ServiceHttp(url, variable=variable("approvals_webhook"), token=None, transport=None)
 
 
-def _tell_nobody(_event: str, _facts: "AskedFacts") -> None:
+def _tell_nobody(_event: str, _facts: "AskedFacts", _more: Mapping[str, object]) -> None:
     """Do nothing (without a webhook)."""

@@ -82,11 +82,18 @@ class ApprovalDesk:
         found = await self._records.of_tenant(AskedCall, _tenant_of(person))
         return sorted((it.facts for it in found), key=attrgetter("expires_at"))
 
-    async def decided(self, person: Principal) -> Sequence[DecidedCall]:
-        """Return the latest decisions of the person's tenant."""
+    async def decisions(self, person: Principal) -> Sequence[Decision]:
+        """Return the latest decisions of the person's tenant, the newest first."""
         found = await self._records.of_tenant(Decision, _tenant_of(person))
-        found.sort(key=attrgetter("decided_at"), reverse=True)
-        return [await self._with_use(it) for it in found]
+        return sorted(found, key=attrgetter("decided_at"), reverse=True)
+
+    async def with_use(self, decision: Decision) -> DecidedCall:
+        """Return a decision with the use of the approval."""
+        use = None
+        if decision.approved:
+            use = await self._records.find(Use, decision.facts.approval_id)
+        has_expired = self._now() >= decision.valid_until
+        return DecidedCall(decision=decision, use=use, has_expired=has_expired)
 
     async def find(self, person: Principal, approval_id: str) -> AskedFacts | DecidedCall | None:
         """Return a call of the person's tenant that waits or was decided on, without arguments."""
@@ -99,7 +106,7 @@ class ApprovalDesk:
             decision = await self._records.find(Decision, approval_id)  # decided meanwhile
         if decision is None or decision.facts.tenant_id != tenant_id:
             return None
-        return await self._with_use(decision)
+        return await self.with_use(decision)
 
     async def arguments(self, approver: Approver, approval_id: str) -> str | None:
         """Return the arguments of a waiting call as JSON, for a person who may decide on it.
@@ -150,20 +157,13 @@ class ApprovalDesk:
             holds_s = self._times.valid_s if facts.run_id is None else REFUSED_S
             await self._records.add(asked.refusal_key, refusal, holds_s, tenant_id=facts.tenant_id)
         self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
-        self._notify(DECIDED, facts)
+        self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
         return decision
 
     async def _asked(self, person: Principal, approval_id: str) -> AskedCall | None:
         asked = await self._records.find(AskedCall, approval_id)
         is_own_tenant = asked is not None and asked.facts.tenant_id == _tenant_of(person)
         return asked if is_own_tenant else None
-
-    async def _with_use(self, decision: Decision) -> DecidedCall:
-        use = None
-        if decision.approved:
-            use = await self._records.find(Use, decision.facts.approval_id)
-        has_expired = self._now() >= decision.valid_until
-        return DecidedCall(decision=decision, use=use, has_expired=has_expired)
 
     def _record(self, event: str, facts: AskedFacts, approver: Approver, **more: object) -> None:
         person = approver.person

@@ -8,7 +8,7 @@ import base64
 import hmac
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -63,14 +63,15 @@ class ApprovalWebhook:
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._has_some = asyncio.Event()
 
-    def notify(self, event: str, facts: AskedFacts) -> None:
-        """Send a message about an approval soon."""
+    def notify(self, event: str, facts: AskedFacts, more: Mapping[str, object]) -> None:
+        """Send a message about an approval soon, with ``more`` facts."""
         if len(self._waiting) >= MAX_WAITING:
             log.warning("approval.webhook_dropped", approval_id=facts.approval_id)
             return
         page = self._page_url
         data = {
             **facts.model_dump(mode="json", exclude={"token", "is_stand_in"}, exclude_none=True),
+            **more,
             "url": None if page is None else page.replace("{approval_id}", facts.approval_id),
         }
         timestamp = self._now().isoformat(timespec="seconds")

@@ -66,8 +66,8 @@ would offer them again."""
 
 log = structlog.get_logger()
 
-Notify = Callable[[str, AskedFacts], None]
-"""Tells an external service of an event. Never raises or blocks."""
+Notify = Callable[[str, AskedFacts, Mapping[str, object]], None]
+"""Tells an external service of an event, with further facts. Never raises or blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +305,7 @@ class Approvals:
                     return found
                 await self._unbind_id(wanted.binding, held.approval_id, tenant_id)
         self._record(ASKED, facts, wanted.call)
-        self._notify(ASKED, facts)
+        self._notify(ASKED, facts, {})
         return facts
 
     async def _unbind(self, binding: str, facts: AskedFacts) -> bool:

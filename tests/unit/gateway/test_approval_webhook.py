@@ -70,7 +70,7 @@ async def test_a_message_is_signed_and_repeated_with_its_id() -> None:
         return httpx.Response(204)
 
     async with running(answer) as webhook:
-        webhook.notify("approval.asked", FACTS)
+        webhook.notify("approval.asked", FACTS, {})
         await asyncio.wait_for(done.wait(), BOUND_S)
     (message_id,) = {it.headers["webhook-id"] for it in requests}
     body = requests[-1].content
@@ -108,8 +108,8 @@ async def test_a_message_that_fails_is_logged_and_the_next_one_sent() -> None:
 
     with capture_logs() as logs:
         async with running(answer) as webhook:
-            webhook.notify("approval.asked", FACTS)
-            webhook.notify("approval.decided", FACTS)
+            webhook.notify("approval.asked", FACTS, {})
+            webhook.notify("approval.decided", FACTS, {"approved": True})
             await asyncio.wait_for(done.wait(), BOUND_S)
     assert ids.count(ids[0]) == approval_webhook.ATTEMPTS
     assert [it["event"] for it in logs] == ["approval.webhook_failed"]

@@ -49,8 +49,13 @@ async def _list(page: PageRequest) -> PageResult:
     def address(**more: object) -> str:
         return page_address(APPROVALS_PATH, more)
 
-    decided = ListPage.part(await desk.decided(person), page, PAGE_CALLS, address)
-    context = {"waiting": waiting, "decided": decided, "state_of": _state}
+    decided = ListPage.part(await desk.decisions(person), page, PAGE_CALLS, address)
+    context = {
+        "waiting": waiting,
+        "decided": decided,
+        "calls": [await desk.with_use(it) for it in decided.rows],
+        "state_of": _state,
+    }
     return PageView(template="approvals.html", context=context)
 
 
