@@ -124,6 +124,16 @@ async def test_an_approval_is_for_one_user_and_one_agent(shop: Shop) -> None:
     assert (await shop.code(), shop.made) == ("OK", 1)
 
 
+async def test_an_approval_is_for_the_same_roles() -> None:
+    async with running_shop() as shop:
+        token = await shop.token_of(asserts_users=True)
+        user = {"user_id": "bea", "roles": ["clerk"]}
+        approval_id = await shop.asked(token=token, user=user)
+        await decide(await shop.person(), approval_id, "approve")
+        assert await shop.code(token=token, user={**user, "roles": []}) == "APPROVAL_PENDING"
+        assert await shop.code(token=token, user=user) == "OK"
+
+
 async def test_the_same_arguments_in_another_form_use_the_approval(shop: Shop) -> None:
     await approved(shop)
     assert await shop.code({"cents": 500.0, "to": "bob"}) == "OK"
