@@ -2,25 +2,43 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import redis
 
-from tests.support.approvals import PAGE, TOOL, Shop, approved, decide, running_shop
+from tests.support.approvals import (
+    APPROVE,
+    PAGE,
+    PAY,
+    TOOL,
+    Shop,
+    approved,
+    config_of,
+    decide,
+    running_shop,
+    write_policies,
+)
 from tests.support.bounds import BOUND_S
-from tests.support.console_browser import Html
+from tests.support.configuration import Json
+from tests.support.console_browser import SIGN_IN, ConsoleBrowser, Html
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.plain_http import NO_TLS
 from tests.support.postgres_databases import Databases
+from tests.support.program import UNLIMITED, Program, started
 from tests.support.redis_server import RedisServer
+from tests.support.service import CONFIG_DIR, EXECUTE, eventually
 from tests.support.tables import named_row
+from tests.support.tokens import TOKENS_FILE, bearer, file_token
 
-KEY = ("approvals of replicas, encrypted",)
+KEY = ("the key of approvals that replicas share",)
 ROOT = Path(__file__).parents[2]
 
 
@@ -145,3 +163,74 @@ def test_a_killed_process_leaves_no_approval_that_is_used_twice(
             assert it["again"][1] == "pending"
     assert {it["made"] for it in lines} == {0, 1}
     assert lines[0]["again"] == ["made", "pending"]
+
+
+async def test_a_call_during_which_the_gateway_is_killed_is_not_made_again(
+    shared_server: RedisServer,
+) -> None:
+    with redis.Redis.from_url(shared_server.url) as client:
+        client.flushall()
+    async with running_raw(extra={"tools": [TOOL]}) as server:
+        config_of(server).write(CONFIG_DIR)
+        write_policies(PAY.replace("shop:pay", "shop:hold"))
+        ann = file_token(user="ann")
+        boss = file_token(user="boss", may=APPROVE, executes=False)
+        environment = {
+            **UNLIMITED,
+            "MCP_PROXY_AUTH_MODE": "token",
+            "MCP_PROXY_TOKENS_FILE": str(TOKENS_FILE.absolute()),
+            "MCP_PROXY_CONSOLE": "true",
+            "MCP_PROXY_STATE_URL": shared_server.url,
+            "MCP_PROXY_STATE_KEY": KEY[0],
+        }
+        with started(Path.cwd(), environment) as program:
+            async with gateway_at(program, boss) as (http, browser):
+                approval_id = (await held_call(http, ann))["details"]["approval_id"]
+                await decide_at(browser, approval_id, program)
+                calling = asyncio.ensure_future(held_call(http, ann))
+
+                async def was_sent() -> bool:
+                    return server.script.calls["hold"] == 1
+
+                await eventually(was_sent)
+                program.stop(signal.SIGKILL)
+                with pytest.raises(httpx.TransportError):
+                    await calling
+        with started(Path.cwd(), environment) as program:
+            async with gateway_at(program, boss) as (http, browser):
+                assert (await held_call(http, ann))["code"] == "APPROVAL_PENDING"
+                page = await browser.open(f"{PAGE}/{approval_id}")
+                assert "used, outcome unknown" in page.text
+        assert server.script.calls["hold"] == 1
+
+
+@asynccontextmanager
+async def gateway_at(
+    program: Program, token: str
+) -> AsyncIterator[tuple[httpx.AsyncClient, ConsoleBrowser]]:
+    """Return a client of a program, and a browser that is signed in."""
+    url = f"http://127.0.0.1:{program.port}"
+    async with httpx.AsyncClient(base_url=url, timeout=BOUND_S, verify=NO_TLS) as http:
+        browser = ConsoleBrowser(http)
+        form = Html((await browser.get(SIGN_IN)).text).form(SIGN_IN).fields
+        signed_in = await browser.post(SIGN_IN, {**form, "token": token}, origin=url)
+        assert signed_in.status_code == 303
+        yield http, browser
+
+
+async def decide_at(browser: ConsoleBrowser, approval_id: str, program: Program) -> None:
+    path, origin = f"{PAGE}/{approval_id}", f"http://127.0.0.1:{program.port}"
+    form = Html((await browser.get(path)).text).form(path).fields
+    done = await browser.post(path, {**form, "decision": "approve"}, origin=origin)
+    assert done.status_code == 303
+
+
+async def held_call(http: httpx.AsyncClient, token: str) -> Json:
+    """Return the error of a call, repeated until the gateway knows the server."""
+    body = {"tool_name": "shop:hold", "arguments": {}}
+
+    while True:
+        response = await http.post(EXECUTE, json=body, headers=bearer(token))
+        error: Json = response.json()["error"]
+        if not error.get("retryable"):
+            return error

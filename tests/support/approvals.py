@@ -108,7 +108,7 @@ def write_policies(*policies: str, labels: Mapping[str, Json] = LABELS) -> None:
 
 
 def config_of(server: RawServer, **more: object) -> Config:
-    preset = make_preset(tools=[("shop", it) for it in ("pay", "echo", "crash_safe")])
+    preset = make_preset(tools=[("shop", it) for it in ("pay", "echo", "crash_safe", "hold")])
     entry = {"type": "streamable-http", "url": server.url}
     servers: dict[str, Json] = {"shop": {**entry, **more}}
     return Config(servers=servers, presets=[preset], more={"defaultPresetId": "work"})
