@@ -80,7 +80,7 @@ class ApprovalDesk:
     async def waiting(self, person: Principal) -> Sequence[AskedFacts]:
         """Return the calls of the person's tenant that wait, the first to expire first."""
         found = await self._records.of_tenant(AskedCall, _tenant_of(person))
-        return sorted((it.facts for it in found), key=attrgetter("expires_at"))
+        return sorted((it.facts for it in found), key=attrgetter("expires_at", "approval_id"))
 
     async def decisions(self, person: Principal) -> Sequence[Decision]:
         """Return the latest decisions of the person's tenant, the newest first."""
