@@ -33,7 +33,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "budgets": ("rate_limit_",),
     "quotas": ("quota_",),
     "idempotency": ("idempotency_", "state_"),
-    "runs": ("runs_", "run_max_", "policies_"),
+    "runs": ("runs_", "run_max_", "approvals_", "policies_"),
     "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
     "sizes": ("max_", "blocklist_"),
     "audit": ("audit",),

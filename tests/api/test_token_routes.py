@@ -54,6 +54,7 @@ async def test_a_created_token_is_returned_listed_and_in_the_file(service: Servi
         "user_id": "jo",
         "roles": ["editor", "lead"],
         "asserts_users": False,
+        "execute": False,
         "agents": ["a", "b"],
         "documents": ["x,y", "z"],
         "rights": ["audit", "presets"],

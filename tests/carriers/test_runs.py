@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_tools_proxy.mcp.server.results import ERROR_KEY
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import RUN_KEY
 from tests.carriers.clients import McpClient, call_of
@@ -23,6 +24,10 @@ POLICY = """
 forbid(principal, action in Action::"label:sends", resource) when {
   context has run && context.run.seen.contains("label:reads_untrusted") &&
   context.target.contains("text")
+};
+@id("ask") @mode("approve") @run("optional")
+forbid(principal, action == Action::"s1:echo", resource) when {
+  context.args has text && context.args.text == "ask"
 };
 """
 
@@ -66,6 +71,19 @@ async def test_nothing_is_sent_after_foreign_text_but_to_the_users_targets(
 
 async def test_policies_that_need_a_run_refuse_calls_without(client: McpClient) -> None:
     assert text_of(await client.call("echo", {"to": "a"})).startswith("RUN_REQUIRED: ")
+
+
+async def test_a_call_waits_for_an_approval(gateway: Gateway, client: McpClient) -> None:
+    before = gateway.server.script.calls["echo"]
+    run = of_run()
+    answers = [await client.call("echo", {"text": "ask", "to": "a"}, **run) for _ in range(2)]
+    for it in answers:
+        assert it["isError"]
+        assert text_of(it).startswith("APPROVAL_PENDING: ")
+    details = [it["_meta"][ERROR_KEY]["details"] for it in answers]
+    assert [it["policy_ids"] for it in details] == [["ask"], ["ask"]]
+    ids = {it["approval_id"] for it in details}
+    assert (len(ids), gateway.server.script.calls["echo"]) == (1, before)
 
 
 async def test_declared_tools_are_enforced(gateway: Gateway, client: McpClient) -> None:

@@ -229,6 +229,7 @@ async def test_a_token_cannot_create_a_more_powerful_one(console: ConsoleService
         ("own_documents", "d1"),
         ("rights", "audit"),
         ("rights", "tokens"),
+        ("no_calls", "1"),
     }
     status, page = await make(browser, own_agents="reader", own_documents="d1")
     assert status == 200

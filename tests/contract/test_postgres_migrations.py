@@ -171,6 +171,7 @@ async def test_an_owner_without_the_right_to_create_schemas_upgrades_its_schema(
     documents = (
         *("has_doc_id(text)", "changes_since(text)", "record_change()"),
         *("outdated_documents(json, integer)", "erase_ended_runs()"),
+        "approvals_of(text, integer)",
     )
     for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint, text)"):
         await query(

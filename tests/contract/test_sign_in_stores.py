@@ -20,6 +20,7 @@ from tests.support.service import eventually
 from tests.support.sign_in_stores import HeldClock, advance_postgres, advance_redis
 
 PENDING = RecordKind.PENDING
+APPROVAL = RecordKind.APPROVAL
 HOUR_S = 3600
 
 
@@ -148,6 +149,28 @@ async def test_taken_and_expired_records_free_their_place_in_a_share(
     assert await store.add(PENDING, "third", b"x", HOUR_S, share="a") is None
     await replicas.advance(HOUR_S)
     await fill(last, PENDING, 1000, "a")
+
+
+async def test_only_the_approvals_of_a_share_are_listed_the_last_to_expire_first(
+    replicas: Replicas,
+) -> None:
+    store, last = replicas.stores[0], replicas.stores[-1]
+    for number in range(5):
+        content = b"%d" % number
+        await store.add(APPROVAL, f"a{number}", content, HOUR_S + number * 60, share="a")
+    await store.add(APPROVAL, "b", b"other share", HOUR_S, share="b")
+    await store.add(APPROVAL, "none", b"no share", HOUR_S)
+    await store.add(PENDING, "a0", b"other kind", HOUR_S, share="a")
+    assert await last.approvals("a", 10) == [b"4", b"3", b"2", b"1", b"0"]
+    assert await last.approvals("a", 2) == [b"4", b"3"]
+    assert await last.approvals("", 10) == await last.approvals("c'; --", 10) == []
+    await last.take(APPROVAL, "a4")
+    await store.replace(APPROVAL, "a3", b"changed")
+    assert await store.approvals("a", 2) == [b"changed", b"2"]
+    await replicas.advance(HOUR_S + 90)
+    assert await last.approvals("a", 10) == [b"changed", b"2"]
+    await replicas.advance(HOUR_S)
+    assert await last.approvals("a", 10) == []
 
 
 async def test_a_record_expires(replicas: Replicas) -> None:

@@ -79,10 +79,11 @@ def test_an_operators_token_has_the_listed_rights(
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ((), ["-", "-", "-"]),
-        (("--role", "editor", "--role", "lead"), ["editor,lead", "-", "-"]),
-        (("--asserts-users",), ["-", "users", "-"]),
-        (("--document", "manual", "--document", "handbook"), ["-", "-", "handbook,manual"]),
+        ((), ["-", "-", "-", "-"]),
+        (("--role", "editor", "--role", "lead"), ["editor,lead", "-", "-", "-"]),
+        (("--asserts-users",), ["-", "users", "-", "-"]),
+        (("--document", "manual", "--document", "handbook"), ["-", "-", "handbook,manual", "-"]),
+        (("--user", "jo", "--may", "approve", "--no-execute"), ["-", "-", "-", "no"]),
     ],
 )
 def test_roles_asserted_users_and_documents_are_listed(
@@ -136,7 +137,9 @@ def test_a_hand_written_entry_is_shown_as_one_line(run: Run, path: Path) -> None
     path.write_text(
         '{"id": "x", "sha256": "%s", "tenant": "a", "note": "\\u001b[31m\\n"}' % ("0" * 64)
     )
-    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-\t-"]
+    assert run("list").stdout.splitlines() == [
+        "x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-\t-\t-"
+    ]
 
 
 def test_an_invalid_line_is_reported_by_its_number(run: Run, path: Path) -> None:

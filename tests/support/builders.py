@@ -5,6 +5,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.domain.offers import Snapshot
+from mcp_tools_proxy.gateway.approvals import Approvals
 from mcp_tools_proxy.gateway.run_checks import RunChecks
 from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
@@ -103,7 +104,11 @@ def make_preset(
 
 def make_run_checks() -> RunChecks:
     runs = MemoryRunStore(RunLimits(), max_bytes=1_000_000)
-    return RunChecks(runs, ActiveRunRules(()), now=lambda: datetime.now(UTC))
+    return RunChecks(runs, ActiveRunRules(()), no_approvals, now=lambda: datetime.now(UTC))
+
+
+async def no_approvals() -> Approvals:
+    raise AssertionError("no policy asks for an approval")
 
 
 def make_idempotent_calls() -> IdempotentCalls:

@@ -6,7 +6,7 @@ from redis import Redis
 from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns
 from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX
 
-_KINDS = ("pending", "browser")
+_KINDS = ("pending", "browser", "approval")
 
 
 class HeldClock:

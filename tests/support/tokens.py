@@ -55,6 +55,7 @@ def file_token(
     roles: tuple[str, ...] = (),
     asserts_users: bool = False,
     documents: tuple[str, ...] | None = None,
+    executes: bool = True,
 ) -> str:
     principal = Principal(
         tenant_id=tenant,
@@ -64,6 +65,7 @@ def file_token(
         agents=None if agents is None else frozenset(agents),
         documents=None if documents is None else frozenset(documents),
         rights=frozenset({OperatorRight.PRESETS, *may} if admin else may),
+        executes=executes,
     )
     token, _ = add_token(TOKENS_FILE, principal)
     return token

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from mcp_tools_proxy.console.page_request import OwnOrigin
 from mcp_tools_proxy.console.sessions import SessionCookie, Sessions
 from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets, Templates
+from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk
 from mcp_tools_proxy.http.api.operator_gate import OperatorGate
 from mcp_tools_proxy.http.request_refusals import RequestRefusals
 from mcp_tools_proxy.settings.settings import Settings
@@ -72,6 +74,7 @@ def build_console(
         dashboard_url=settings.console_dashboard_url,
         trace_url=settings.console_trace_url,
         max_form_bytes=settings.max_request_bytes * 3 + FORM_MARGIN_BYTES,
+        open_approvals=partial(_open_desk, gateway),
     )
     addresses = None
     if needs_one_time_address(settings):
@@ -120,6 +123,10 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
         _now,
         redirect_uri=f"{pages_url}{CALLBACK_PATH}",
     )
+
+
+async def _open_desk(gateway: Gateway) -> ApprovalDesk:
+    return (await gateway.approvals.open()).desk
 
 
 def _now() -> float:

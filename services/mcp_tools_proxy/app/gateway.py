@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from mcp_tools_proxy.app.approvals import build_approvals, build_webhook
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.configuration import open_config_folder
 from mcp_tools_proxy.app.logins import OpenLogins, build_login_access
@@ -93,6 +94,8 @@ from mcp_tools_proxy.telemetry.spans import describe_call
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
+
+    from mcp_tools_proxy.gateway.approvals import Approvals
 
 log = structlog.get_logger()
 
@@ -259,8 +262,20 @@ class Gateway:
         self.recent_calls = RecentCalls() if settings.console else None
         blocklist = Blocklist(settings.blocklist_keywords)
         self.check_processes = CheckProcesses()
-        now = partial(datetime.now, settings.policies_zone)
-        self.run_checks = RunChecks(self.runs, self.run_rules, now=now)
+        self._webhook = build_webhook(settings)
+        self.approvals = build_approvals(
+            settings,
+            self.logins,
+            self.audit,
+            self._webhook,
+            server_entry=self._entry_of,
+        )
+        self.run_checks = RunChecks(
+            self.runs,
+            self.run_rules,
+            self._approvals_of_calls,
+            now=partial(datetime.now, settings.policies_zone),
+        )
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
@@ -341,6 +356,13 @@ class Gateway:
         async with (await self.dialer.open()).dial(*connecting) as connection:
             yield connection
 
+    def _entry_of(self, server_id: str) -> object:
+        """Return the current entry of a server in mcp.json."""
+        return self.publisher.configuration.servers.get(server_id)
+
+    async def _approvals_of_calls(self) -> "Approvals":
+        return (await self.approvals.open()).calls
+
     async def _close_clients(self) -> None:
         if self.retrieval is not None:
             await self.retrieval.aclose()
@@ -354,6 +376,10 @@ class Gateway:
             group.create_task(self._remove_outdated())
             if self.meaning is not None:
                 group.create_task(self.meaning.maker.run())
+
+    async def _run_webhook(self) -> None:
+        if self._webhook is not None:
+            await self._webhook.run()
 
     async def _remove_outdated(self) -> None:
         """Remove outdated documents, in one of the worker processes."""
@@ -453,6 +479,7 @@ class Gateway:
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.runs.run()),
+                    group.create_task(self._run_webhook()),
                     group.create_task(self.pool.run()),
                     group.create_task(watch_event_loop(self.metrics.event_loop_blocked.observe)),
                     group.create_task(self.reloader.run()),
@@ -475,6 +502,7 @@ class Gateway:
             await self.dialer.aclose()
             await self.user_sign_ins.aclose()
             await self.oauth.aclose()
+            await self.approvals.aclose()
             await self.logins.aclose()
             await self._close_clients()
             await self.records.close()

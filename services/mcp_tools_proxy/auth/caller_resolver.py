@@ -123,6 +123,7 @@ class CallerResolver:
             origin=self._origin_of(scope),
             documents=narrow_documents(operator.documents, asserted.documents),
             stand_in=StandIn(reads_documents=OperatorRight.DOCUMENTS in operator.rights),
+            may_call=operator.executes,
         )
 
     @property
@@ -193,6 +194,7 @@ def _from_token(
         documents=narrow_documents(principal.documents, asserted.documents),
         jwt=jwt,
         jwt_claims=principal.jwt_claims,
+        may_call=principal.executes,
     )
 
 

@@ -87,6 +87,7 @@ def token_facts(entry: TokenEntry) -> dict[str, object]:
         "agents": None if principal.agents is None else sorted(principal.agents),
         "documents": None if principal.documents is None else sorted(principal.documents),
         "rights": sorted(principal.rights),
+        "execute": principal.executes,
         "created": _format_timestamp(entry.created),
         "expires": _format_timestamp(entry.expires),
         "is_expired": entry.is_expired(now),
@@ -178,6 +179,7 @@ def dump_line(entry: TokenEntry) -> bytes:
         "documents": None if principal.documents is None else sorted(principal.documents),
         "admin": OperatorRight.PRESETS in principal.rights or None,
         "may": sorted(principal.rights - {OperatorRight.PRESETS}) or None,
+        "execute": None if principal.executes else False,
         "created": _format_timestamp(entry.created),
         "expires": _format_timestamp(entry.expires),
         "note": entry.note or None,
@@ -266,6 +268,7 @@ class _Line(BaseModel):
     admin: bool = False
     """The right PRESETS in files of older versions."""
     may: list[Annotated[OperatorRight, Field(strict=False)]] = Field(default_factory=list)
+    execute: bool = True
     created: _Timestamp | None = None
     expires: _Timestamp | None = None
     note: str = ""
@@ -280,6 +283,7 @@ class _Line(BaseModel):
             agents=None if self.agents is None else frozenset(self.agents),
             documents=None if self.documents is None else frozenset(self.documents),
             rights=rights,
+            executes=self.execute,
             token_log_fields={"token_id": self.id},
         )
         match contradiction_of(principal):

@@ -128,6 +128,14 @@ _May = Annotated[
         help=f"Rights of an operator, separated by commas or repeated: {', '.join(OperatorRight)}.",
     ),
 ]
+_Execute = Annotated[
+    bool,
+    typer.Option(
+        "--execute/--no-execute",
+        help="Whether it may make calls. People who approve calls (--may approve) need a token of "
+        "their own with --user and --no-execute.",
+    ),
+]
 _Expires = Annotated[
     str | None,
     typer.Option(
@@ -169,6 +177,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         documents: _Documents = None,
         admin: _Admin = False,
         may: _May = None,
+        execute: _Execute = True,
         expires: _Expires = None,
         note: _Note = "",
         as_json: AsJson = False,
@@ -191,6 +200,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
             agents=frozenset(agents) if agents else None,
             documents=frozenset(documents) if documents else None,
             rights=frozenset(rights),
+            executes=execute,
         )
         _check_together(principal)
         now = datetime.now(UTC).replace(microsecond=0)
@@ -209,11 +219,11 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
         If the output is not a terminal, each line has these columns, separated by tabs: id, tenant,
         user, agents, admin or -, created, expires, note, operator rights, roles, users if requests
-        assert them, and documents.
+        assert them, documents, and no if it makes no calls.
 
         With --json: problems (line, message) and tokens, each with id, tenant_id, user_id, roles,
-        asserts_users, agents and documents (null for any), rights, created, expires, is_expired,
-        expires_soon and note.
+        asserts_users, agents and documents (null for any), rights, execute, created, expires,
+        is_expired, expires_soon and note.
         """
         print_tokens(_read(_path(tokens_file, default_path)), as_json=as_json)
 
@@ -345,6 +355,7 @@ _COLUMNS = (
     folded("roles"),
     folded("asserts"),
     folded("documents"),
+    folded("execute"),
 )
 
 
@@ -363,6 +374,7 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
         ",".join(principal.roles) or "-",
         "users" if principal.asserts_users else "-",
         "-" if principal.documents is None else ",".join(sorted(principal.documents)) or "none",
+        "-" if principal.executes else "no",
     )
     return tuple(printable(cell) for cell in cells)
 

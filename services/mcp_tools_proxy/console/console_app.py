@@ -11,6 +11,7 @@ from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView, Routes
 from mcp_tools_proxy.console.pages import (
     access_pages,
+    approval_pages,
     call_pages,
     document_pages,
     document_reading,
@@ -36,6 +37,7 @@ PARTS: Sequence[Routes] = (
     access_pages.ROUTES,
     try_page.ROUTES,
     run_page.ROUTES,
+    approval_pages.ROUTES,
     call_pages.ROUTES,
     limits_page.ROUTES,
     document_pages.ROUTES,

@@ -23,15 +23,20 @@ class Part:
         """Return whether a user may open this part."""
         if self.path == TRY_PATH:
             return may_run(operator)
+        if self.path == APPROVALS_PATH:
+            return operator.may_approve
         return self.right is None or self.right in operator.rights
 
 
 def may_run(operator: Principal) -> bool:
     """Return whether a user may run tools, either for others or as themselves."""
-    return OperatorRight.RUN in operator.rights or operator.own_name is not None
+    return operator.executes and (
+        OperatorRight.RUN in operator.rights or operator.own_name is not None
+    )
 
 
 TRY_PATH = "/console/try"
+APPROVALS_PATH = "/console/approvals"
 
 START = "console"
 """Guide page about signing in and the console in general."""
@@ -46,6 +51,12 @@ PARTS = (
         right=OperatorRight.AUDIT,
     ),
     Part(title="Try", path=TRY_PATH, guide="try"),
+    Part(
+        title="Approvals",
+        path=APPROVALS_PATH,
+        guide="approvals",
+        right=OperatorRight.APPROVE,
+    ),
     Part(title="Calls", path="/console/calls", guide="calls", right=OperatorRight.AUDIT),
     Part(
         title="Documents",

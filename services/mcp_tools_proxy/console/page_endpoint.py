@@ -35,6 +35,7 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.console.sessions import Session, SessionCookie, Sessions
 from mcp_tools_proxy.console.templates import Templates, signed_in_as
+from mcp_tools_proxy.domain.audit import Entry
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
     LoginsUnavailable,
@@ -43,6 +44,7 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk
 from mcp_tools_proxy.http.request_headers import new_trace_id
 from mcp_tools_proxy.http.request_refusals import CONSOLE_PATH, RequestRefusals
 from mcp_tools_proxy.http.responses import error_headers, status_of
@@ -80,6 +82,7 @@ class Pages:
         dashboard_url: str | None,
         trace_url: str | None,
         max_form_bytes: int,
+        open_approvals: Callable[[], Awaitable[ApprovalDesk]],
     ) -> None:
         self.templates = templates
         self.sessions = sessions
@@ -97,6 +100,7 @@ class Pages:
             public_url=origin.public_url,
             trace_url=trace_url,
             large_reads=asyncio.Semaphore(MAX_LARGE_READS),
+            open_approvals=open_approvals,
         )
 
     def render(
@@ -198,6 +202,7 @@ class Pages:
             names=self.names,
             agents=await self.names.agents(operator),
             site=self._site,
+            origin=self.refusals.peers.origin_of(request.scope, Entry.CONSOLE),
         )
 
     async def own_form(

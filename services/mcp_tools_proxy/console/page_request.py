@@ -14,8 +14,10 @@ from mcp_tools_proxy.console.api_client import ApiClient
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.name_directory import AgentChoice, NameDirectory
 from mcp_tools_proxy.console.sessions import Session, Sessions
+from mcp_tools_proxy.domain.audit import Origin
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 
@@ -25,13 +27,15 @@ class Site:
 
     ``public_url`` is the gateway's address, None if unknown. ``trace_url`` is the URL of a trace in
     a trace viewer, with the placeholder ``{trace_id}``. ``large_reads`` limits how many whole
-    documents are read and parsed concurrently.
+    documents are read and parsed concurrently. ``open_approvals`` opens the calls that wait for a
+    person: unlike all other data, they cannot be reached with a bearer token.
     """
 
     render: Callable[..., str]
     public_url: str | None
     trace_url: str | None
     large_reads: asyncio.Semaphore
+    open_approvals: Callable[[], Awaitable[ApprovalDesk]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class PageRequest:
     agents: AgentChoice
     """The agents that fields offer."""
     site: Site
+    origin: Origin
     form: Form = field(default_factory=Form)
 
     def query(self, name: str) -> str:

@@ -66,13 +66,13 @@ class ServiceHttp:
 
     async def post(
         self,
-        body: Mapping[str, object],
+        body: Mapping[str, object] | bytes,
         read: Callable[[httpx.Response], Awaitable[T]],
         *,
         timeout_s: float,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> T:
-        """Send ``body`` and return the result of ``read`` for the response.
+        """Send ``body`` as JSON, or bytes as they are, and return what ``read`` returns.
 
         ``timeout_s`` limits the total: the wait for a connection, the retry and the body. Raises
         TimeoutError, httpx.HTTPError, and the errors of ``read``.
@@ -81,7 +81,8 @@ class ServiceHttp:
             "POST",
             self._url,
             headers={**self._headers, **headers},
-            json=body,
+            content=body if isinstance(body, bytes) else None,
+            json=None if isinstance(body, bytes) else body,
             extensions=_request_extensions(self._url),
         )
         return await _within(timeout_s, partial(self._exchange, request, read))

@@ -69,6 +69,8 @@ class Caller:
     user gave a JWT with fewer roles the token of one with more.
     """
     stand_in: StandIn | None = None
+    may_call: bool = True
+    """False for a token that makes no calls, such as an approver's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,8 @@ class Call:
     """Calls of one caller with the same key are executed once and have the same outcome."""
     run: RunRequest | None = None
     """The run that the call belongs to."""
+    is_sent_once: bool = False
+    """Whether the request is never repeated, even to an idempotent tool: it uses an approval."""
     waited_s: float = 0.0
     """Seconds spent waiting for a server's first connection; they count towards the timeout."""
     refusal: ProxyError | None = None

@@ -44,6 +44,8 @@ class OperatorRight(StrEnum):
     CONFIG = "config"
     RUN = "run"
     """Run a tool as another user, without the data that servers receive of that user."""
+    APPROVE = "approve"
+    """Decide on calls of the own tenant that wait for a second person (``may_approve``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,22 @@ class Principal:
     """Issuer and expiry of the JWT, in seconds since 1970; None for another kind of token."""
     jwt_claims: str = field(default="", compare=False)
     """Digest of the JWT's claims, see ``Caller.jwt_claims``."""
+    executes: bool = True
+    """Whether the token may make calls."""
+
+    @property
+    def may_approve(self) -> bool:
+        """Whether the token proves a person who may approve calls.
+
+        A token that makes calls may be in the hands of a program, which would approve its own.
+        """
+        is_person = self.jwt is not None or not (self.executes or self.asserts_users)
+        return (
+            is_person
+            and OperatorRight.APPROVE in self.rights
+            and self.tenant_id is not None
+            and self.user_id is not None
+        )
 
     @property
     def own_name(self) -> tuple[str, str] | None:

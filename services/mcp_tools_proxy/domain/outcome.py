@@ -64,7 +64,8 @@ class PolicyNote(NamedTuple):
 class RunNote:
     """What a call's record tells of its run: the call's number from 1, None if it was not sent.
 
-    ``policies`` fired. ``read`` are the documents in the answer.
+    ``policies`` fired. ``read`` are the documents in the answer, ``approval_id`` the approval that
+    the call used.
     """
 
     run_id: str | None = None
@@ -72,6 +73,7 @@ class RunNote:
     labels: tuple[str, ...] = ()
     policies: tuple[PolicyNote, ...] = ()
     read: tuple[DocumentRead, ...] = ()
+    approval_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,15 @@ from mcp_tools_proxy.ratelimit.limiter import BudgetReading, exceeded
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
-def check_operator(caller: Caller, spec: ComponentSpec) -> None:
-    """Raise Forbidden if an operator without the right to read documents would read some."""
+def check_caller(caller: Caller, spec: ComponentSpec) -> None:
+    """Raise Forbidden for a token that makes no calls.
+
+    Also for an operator without the right to read documents who would read some.
+    """
+    if not caller.may_call:
+        raise Forbidden(
+            "the token makes no calls (execute is false); send a token of the calling application"
+        )
     stand_in = caller.stand_in
     if stand_in is None or stand_in.reads_documents:
         return

@@ -4,8 +4,7 @@
 """
 
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 
 import structlog
 from pydantic_core import to_json
@@ -32,7 +31,7 @@ from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
-    check_operator,
+    check_caller,
     raise_if_exceeded,
     reads_any_document,
     recorded_call,
@@ -230,7 +229,7 @@ class Executor:
         progress.component, spec = component, component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
-        check_operator(call.caller, spec)
+        check_caller(call.caller, spec)
         if call.refusal is not None:
             raise call.refusal
         call = _completed(component, call, progress)
@@ -293,7 +292,10 @@ class Executor:
         if not self._run_checks.apply_to(call):
             return await self._make(component, parsed, call, admission, progress)
         progress.run = RunNote()
-        make = partial(self._make, component, parsed, call, admission, progress)
+
+        def make(admitted: Call) -> Awaitable[Ok]:
+            return self._make(component, parsed, admitted, admission, progress)
+
         return await self._run_checks.call(
             call, component.spec, progress.run, make, completes=progress.completes
         )

@@ -27,7 +27,7 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
-    check_operator,
+    check_caller,
     raise_if_exceeded,
 )
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -184,7 +184,7 @@ class Explainer:
         self._lifecycle.check_serving()
         found.add(Check.LIFECYCLE)
         component = self._resolve(call, found)
-        check_operator(call.caller, component.spec)
+        check_caller(call.caller, component.spec)
         call = component.complete_arguments(call)
         try:
             parsed = component.parse(call.arguments)

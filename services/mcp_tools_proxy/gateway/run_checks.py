@@ -8,8 +8,10 @@ batch and of several replicas.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 from pydantic_core import from_json
@@ -29,6 +31,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolFailed,
     ToolTimeout,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import Ok, PolicyNote, RunNote
 from mcp_tools_proxy.domain.run import CHANGING_LABELS, Label, RunRequest
 from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
@@ -62,24 +65,35 @@ _NOT_READY = re.compile(
 )
 """Error texts after which the same call can succeed: polling is no loop."""
 
+if TYPE_CHECKING:
+    from mcp_tools_proxy.gateway.approvals import Approvals, UsableApproval, WantedApproval
+    from mcp_tools_proxy.policy.cedar.written_policy import WrittenPolicy
+
 log = structlog.get_logger()
 
-Make = Callable[[], Awaitable[Ok]]
+Make = Callable[[Call], Awaitable[Ok]]
 """Makes a call that was admitted. Raises ProxyError."""
 
 
 class RunChecks:
     """Makes calls if their runs and the policies permit it (contract §1, order of checks).
 
-    ``now`` returns the time in the zone in which policies read the clock.
+    ``open_approvals`` opens the approvals on first use, because ciphers are slow to import. ``now``
+    returns the time in the zone in which policies read the clock.
     """
 
     def __init__(
-        self, store: RunStore, rules: ActiveRunRules, *, now: Callable[[], datetime]
+        self,
+        store: RunStore,
+        rules: ActiveRunRules,
+        open_approvals: "Callable[[], Awaitable[Approvals]]",
+        *,
+        now: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._rules = rules
         self.now = now
+        self._open_approvals = open_approvals
 
     def apply_to(self, call: Call) -> bool:
         """Return whether there is anything to check: a run, or policies."""
@@ -91,13 +105,13 @@ class RunChecks:
         """Make a call that its run and the policies permit; ``completes`` for a completion.
 
         Raises PolicyDenied, PolicyUnavailable, RunRequired, RunExpired, LoopStopped,
-        StateUnavailable, and what ``make`` raises.
+        ApprovalPending, StateUnavailable, and what ``make`` raises.
         """
         checked = await self._begun(call, spec, note, completes=completes)
-        if call.run is None:
-            return await make()
+        if call.run is None and checked.grant is None:
+            return await make(call)
         try:
-            made = await make()
+            made = await make(call if checked.grant is None else replace(call, is_sent_once=True))
         except ProxyError as error:
             await self._end(checked, error)
             raise
@@ -149,28 +163,65 @@ class RunChecks:
         """Return the decision on a call that is not made. Raises like ``call``."""
         note = RunNote()
         checked = await self._checked(call, spec, note)
-        if call.run is None:
-            refusal = checked.decide(None)
-        else:
-            key = run_key(call.caller, call.run.run_id)
-            refusal = await self._store.look(key, partial(checked.begin, call.run))
+        refusal = await self._looked(checked)
+        while isinstance(refusal, _ApprovalNeeded):
+            approvals = await self._open_approvals()
+            checked.grant = await approvals.look(checked.wanted(approvals, refusal))
+            refusal = await self._looked(checked)
         if refusal is not None:
             raise refusal
         return note
 
+    async def _looked(self, checked: "_CheckedCall") -> "_Refusal":
+        """Return the refusal of a call, without counting it."""
+        call = checked.call
+        if call.run is None:
+            return checked.decide(None)
+        key = run_key(call.caller, call.run.run_id)
+        return await self._store.look(key, partial(checked.begin, call.run))
+
     async def _begun(
         self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
     ) -> "_CheckedCall":
-        """Decide on a call, and count it before it is sent."""
+        """Decide on a call, and count it before it is sent.
+
+        With an approval the decision is made again, because other calls of the run can have changed
+        it. The approval is taken last: a call that is refused does not use it.
+        """
         checked = await self._checked(call, spec, note, completes=completes)
-        if call.run is None:
-            refusal = checked.decide(None)
-        else:
-            key = run_key(call.caller, call.run.run_id)
-            refusal = await self._store.update(key, partial(checked.begin, call.run))
+        refusal = await self._counted(checked)
+        while isinstance(refusal, _ApprovalNeeded):
+            approvals = await self._open_approvals()
+            wanted = checked.wanted(approvals, refusal)
+            checked.grant = await approvals.granted(wanted)
+            refusal = await self._counted(checked)
+            if refusal is None:
+                await self._use(checked, approvals, wanted)
+                note.approval_id = checked.grant.facts.approval_id
         if refusal is not None:
             raise refusal
         return checked
+
+    async def _counted(self, checked: "_CheckedCall") -> "_Refusal":
+        """Return the refusal of a call, which its run counts, or the call itself."""
+        call = checked.call
+        if call.run is None:
+            return checked.decide(None)
+        key = run_key(call.caller, call.run.run_id)
+        return await self._store.update(key, partial(checked.begin, call.run))
+
+    async def _use(
+        self, checked: "_CheckedCall", approvals: "Approvals", wanted: "WantedApproval"
+    ) -> None:
+        """Take the approval of a call that is counted."""
+        grant, checked.grant = checked.grant, None
+        assert grant is not None  # noqa: S101 - for mypy
+        try:
+            await approvals.use(grant, wanted)
+        except ProxyError as error:
+            await self._end(checked, error)
+            raise
+        checked.grant = grant
 
     async def _checked(
         self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
@@ -189,6 +240,9 @@ class RunChecks:
         before it. Only that a document is untrusted shows after the call: an answer from one
         leaves only after its run knows it. Raises RunExpired, LoopStopped, StateUnavailable.
         """
+        if checked.grant is not None:
+            code = "OK" if isinstance(made, Ok) else made.code
+            await (await self._open_approvals()).end(checked.grant, code)
         run = checked.call.run
         if run is None:
             return
@@ -212,6 +266,16 @@ class RunChecks:
             raise refusal
 
 
+@dataclass(frozen=True, slots=True)
+class _ApprovalNeeded:
+    """The decision that only these policies stop a call, and that people can approve it."""
+
+    policies: "Sequence[WrittenPolicy]"
+
+
+_Refusal = ProxyError | _ApprovalNeeded | None
+
+
 class _CheckedCall:
     """One call, what the policies see of it, and its changes to the memory of its run."""
 
@@ -226,6 +290,8 @@ class _CheckedCall:
         completes: bool,
     ) -> None:
         self.call = call
+        self.grant: UsableApproval | None = None
+        """An approval, whose policies are waived."""
         self._spec = spec
         self._note = note
         self._policies = rules.policies
@@ -258,8 +324,18 @@ class _CheckedCall:
         if self._seen is not None:
             self._seen = self._seen.with_embedded()
 
-    def begin(self, run: RunRequest, memory: RunMemory) -> ProxyError | None:
-        """Decide on the call, and count it; return the refusal, which the run counts as well."""
+    def wanted(self, approvals: "Approvals", needed: _ApprovalNeeded) -> "WantedApproval":
+        """Return the wish for an approval of the call."""
+        policy_set = b"" if self._policies is None else self._policies.digest
+        return approvals.wanted(
+            self.call, self._spec, self._counted.tool, needed.policies, policy_set
+        )
+
+    def begin(self, run: RunRequest, memory: RunMemory) -> _Refusal:
+        """Decide on the call, and count it; return the refusal, which the run counts as well.
+
+        A call that waits for an approval is not counted: it is repeated.
+        """
         try:
             memory.declare(run)
             refusal = self._refusal(memory)
@@ -267,11 +343,11 @@ class _CheckedCall:
                 self._note.number = memory.reserve(self._counted)
         except RunFull as full:
             return _full(full)
-        if refusal is not None:
+        if isinstance(refusal, ProxyError):
             memory.refuse(self._counted.digest, may_be_repeated=True)
         return refusal
 
-    def _refusal(self, memory: RunMemory) -> ProxyError | None:
+    def _refusal(self, memory: RunMemory) -> _Refusal:
         self._note.policies = ()
         if memory.read_only and not CHANGING_LABELS.isdisjoint(self._labels.labels):
             return self._denied_by(
@@ -313,7 +389,7 @@ class _CheckedCall:
         own = (spec.name, spec.listed_name, spec.alias, spec.model_name, spec.gemini_name)
         return frozenset((self.call.name, *own))
 
-    def decide(self, memory: RunMemory | None) -> ProxyError | None:
+    def decide(self, memory: RunMemory | None) -> _Refusal:
         """Return the refusal of the policies; ``memory`` is that before the call, if any."""
         if self._policies is None:
             return None
@@ -343,6 +419,9 @@ class _CheckedCall:
             return _denied(
                 [it.policy_id for it in verdict.enforced], shown or "a policy forbids this call"
             )
+        waived = () if self.grant is None else self.grant.facts.policy_ids
+        if any(it.policy_id not in waived for it in verdict.approve):
+            return _ApprovalNeeded(verdict.approve)
         return None
 
     def end(self, memory: RunMemory, made: Ok | ProxyError) -> ProxyError | None:
@@ -407,7 +486,9 @@ def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
 
 def _may_be_repeated(error: ProxyError) -> bool:
     """Return whether the same call can succeed later, so that to repeat it is no loop."""
-    if error.retryable or isinstance(error, ToolTimeout | LoginRequired | InternalError):
+    if error.retryable or isinstance(
+        error, ToolTimeout | LoginRequired | InternalError | RunRefused
+    ):
         return True
     return isinstance(error, ToolFailed) and _NOT_READY.search(error.message) is not None
 

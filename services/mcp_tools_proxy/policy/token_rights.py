@@ -33,4 +33,5 @@ _WITHIN: Mapping[str, Callable[[Principal, Principal], bool]] = {
     "agents": lambda wanted, holder: _is_part(wanted.agents, holder.agents),
     "documents": lambda wanted, holder: _is_part(wanted.documents, holder.documents),
     "rights": lambda wanted, holder: wanted.rights <= holder.rights,
+    "execute": lambda wanted, holder: holder.executes or not wanted.executes,
 }

@@ -1,10 +1,10 @@
 """Settings of runs and policies."""
 
 from datetime import UTC, tzinfo
-from typing import Annotated
+from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, SecretStr, model_validator
 
 from mcp_tools_proxy.domain.run import RunQuota
 from mcp_tools_proxy.settings.types import (
@@ -14,7 +14,9 @@ from mcp_tools_proxy.settings.types import (
     Count,
     EnvironmentSettings,
     empty_is_unset,
+    is_webhook_secret,
     starting_with,
+    variable,
 )
 
 
@@ -69,8 +71,31 @@ class RunSettings(EnvironmentSettings):
     """Maximum failed and refused calls of a run; 0: unlimited."""
     run_max_repeats: Budget = 0
     """Maximum calls of a run with the tool and arguments of an earlier one; 0: unlimited."""
+    approvals_expire_s: Count = 3600
+    """Seconds that a call waits for the approval of a second person."""
+    approvals_valid_s: Count = 3600
+    """Seconds after the decision in which an approved call can be made, once."""
+    approvals_webhook: Annotated[
+        SecretStr | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
+    ] = None
+    """Address that receives a signed request (Standard Webhooks) for each call that waits for an
+    approval and each decision, without arguments."""
+    approvals_webhook_secret: Annotated[
+        SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_webhook_secret)
+    ] = None
+    """Secret of these signatures: ``whsec_`` and 24 to 64 random bytes as base64."""
     policies_time_zone: Annotated[str, AfterValidator(_is_time_zone)] = "UTC"
     """Time zone in which policies read the clock, such as ``Europe/Berlin``."""
+
+    @model_validator(mode="after")
+    def _check_webhook(self) -> Self:
+        """Check that requests to the webhook are signed. Raises ValueError naming the variable."""
+        if self.approvals_webhook is not None and self.approvals_webhook_secret is None:
+            raise ValueError(
+                f"{variable('approvals_webhook_secret')}: is required if "
+                f"{variable('approvals_webhook')} is set"
+            )
+        return self
 
     @property
     def run_quota(self) -> RunQuota:

@@ -317,13 +317,14 @@ class Settings(
         BeforeValidator(empty_is_unset),
         starting_with(*REDIS_SCHEMES),
     ] = None
-    """Redis for these outcomes, runs, unfinished sign-ins and statuses of uploads, shared by
-    replicas. It must never evict keys. Unset: outcomes are in the Redis of the budgets, or in this
-    process; the others in PostgreSQL if it has the documents, otherwise in this process."""
+    """Redis for these outcomes, runs, approvals, unfinished sign-ins and statuses of uploads,
+    shared by replicas. It must never evict keys. Unset: outcomes are in the Redis of the budgets,
+    or in this process; the others in PostgreSQL if it has the documents, otherwise in this process.
+    """
     state_key: SigningKeys = ()
-    """Keys of at least 32 characters that encrypt these outcomes in Redis, and runs in Redis or
-    PostgreSQL, the same on all replicas; the first encrypts new ones. Unset: with such a store,
-    calls with an idempotency key or a run are refused."""
+    """Keys of at least 32 characters that encrypt these outcomes in Redis, and runs and approvals
+    in Redis or PostgreSQL, the same on all replicas; the first encrypts new ones. Unset: with such
+    a store, calls with an idempotency key or a run are refused."""
 
     retrieval_window_url: Annotated[
         str | None,

@@ -1,6 +1,7 @@
 """Base class, field types and parsers of the settings."""
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -264,6 +265,28 @@ def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
                 f"{quote(name)} is a setting of the gateway, which may be a secret; remove it"
             )
     return names
+
+
+WEBHOOK_SECRET_PREFIX = "whsec_"  # noqa: S105 - the start of every secret
+
+
+def webhook_key(secret: SecretStr) -> bytes:
+    """Return the key of a secret of Standard Webhooks. Raises ValueError, without quoting it."""
+    text = secret.get_secret_value()
+    try:
+        key = b64decode(text.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
+    except ValueError:
+        key = b""
+    if not text.startswith(WEBHOOK_SECRET_PREFIX) or not 24 <= len(key) <= 64:
+        raise ValueError("should be whsec_ and 24 to 64 random bytes as base64")
+    return key
+
+
+def is_webhook_secret(secret: SecretStr | None) -> SecretStr | None:
+    """Return a valid secret of Standard Webhooks. Raises ValueError."""
+    if secret is not None:
+        webhook_key(secret)
+    return secret
 
 
 SigningKeys = Annotated[

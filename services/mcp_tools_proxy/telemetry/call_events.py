@@ -230,6 +230,8 @@ def _add_run(payload: dict[str, object], run: RunNote) -> None:
         payload["policies"] = [_policy(it) for it in run.policies]
     if run.read:
         payload["read"] = [it.as_json for it in run.read]
+    if run.approval_id is not None:
+        payload["approval_id"] = run.approval_id
 
 
 def _policy(fired: PolicyNote) -> dict[str, str]:

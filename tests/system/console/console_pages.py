@@ -88,6 +88,8 @@ PAGES = [
     _page("try-for-nobody", "/try"),
     _page("try-a-tool", "/try", {"tool": "weather:forecast"} | _CALLER),
     _page("try-markup", "/try", {"tool": HOSTILE_TOOL_NAME} | _CALLER),
+    _page("approvals-for-people-only", "/approvals", status=403),
+    _page("approval-for-people-only", "/approvals/none", status=403),
     _page("calls", "/calls"),
     _page("calls-of-anything", "/calls", {"event": "all"}),
     _page(
@@ -134,6 +136,7 @@ PAGES = [
     _page("token", "/tokens/revoke", {"revoke": "1"}, token_note="trial"),
     _page("token-of-markup", "/tokens/revoke", token_note=PLANTED_NOTE),
     _page("help", "/help/tokens-and-limits"),
+    _page("help-of-approvals", "/help/approvals"),
     _page("help-missing", "/help/none", status=404),
     _page("token-missing", "/tokens/revoke", {"token_id": "none"}, status=404),
 ]

@@ -42,7 +42,13 @@ from mcp_tools_proxy.storage.runs.run_store import (
     ended_run,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.builders import make_call, make_caller, make_idempotent_calls, make_run_checks
+from tests.support.builders import (
+    make_call,
+    make_caller,
+    make_idempotent_calls,
+    make_run_checks,
+    no_approvals,
+)
 from tests.support.fakes import FakePool, FakeTool
 from tests.support.tables import each_row
 
@@ -129,7 +135,9 @@ class GatewayFixture:
     def _run_checks(self) -> RunChecks:
         if "RUN_EXPIRED" not in self.codes:
             return make_run_checks()
-        return RunChecks(EndedRuns(), ActiveRunRules(()), now=lambda: datetime.now(UTC))
+        return RunChecks(
+            EndedRuns(), ActiveRunRules(()), no_approvals, now=lambda: datetime.now(UTC)
+        )
 
     def _registry(self) -> Registry:
         rule = GuardRule(GuardAction.REFUSE, RuleSource("preset", "$.guards"))

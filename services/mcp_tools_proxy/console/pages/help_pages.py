@@ -34,6 +34,7 @@ _PATHS: Mapping[str, str] = {
             "servers",
             "who-sees-what",
             "try",
+            "approvals",
             "calls",
             "documents",
             "tokens-and-limits",

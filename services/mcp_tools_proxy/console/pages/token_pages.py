@@ -40,6 +40,7 @@ RIGHTS: Mapping[OperatorRight, str] = {
     OperatorRight.AUDIT: "see calls, access, and the tools of servers",
     OperatorRight.DOCUMENTS: "read, add and remove documents",
     OperatorRight.RUN: "try tools as another user",
+    OperatorRight.APPROVE: "approve calls of other users, with a token that makes no calls",
     OperatorRight.TOKENS: "create and revoke tokens",
     OperatorRight.DEFINITIONS: "accept changed definitions of servers",
     OperatorRight.LOGINS: "see and end logins to servers",
@@ -57,6 +58,7 @@ def choices_of(maker: Principal) -> Mapping[str, Any]:
         "own_agents": None if maker.agents is None else sorted(maker.agents),
         "own_documents": None if maker.documents is None else sorted(maker.documents),
         "own_user": maker.user_id,
+        "makes_calls": maker.executes,
     }
 
 
@@ -88,6 +90,8 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
         "note": form.text("note"),
     }
     body: dict[str, object] = {name: value for name, value in wanted.items() if value}
+    if form.text("no_calls") or not maker.executes:
+        body["execute"] = False
     match form.text("for_documents"):
         case "some":
             body["documents"] = _names(form, "documents")

@@ -8,4 +8,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_tools_proxy.documents, mcp_tools_pro
 GRANT SELECT, UPDATE, DELETE ON mcp_tools_proxy.sign_ins TO {{gateway}};
 GRANT EXECUTE ON FUNCTION mcp_tools_proxy.has_doc_id(text), mcp_tools_proxy.changes_since(text),
     mcp_tools_proxy.outdated_documents(json, integer), mcp_tools_proxy.erase_ended_runs(),
-    mcp_tools_proxy.add_sign_in(text, text, bytea, double precision, bigint, text) TO {{gateway}};
+    mcp_tools_proxy.add_sign_in(text, text, bytea, double precision, bigint, text),
+    mcp_tools_proxy.approvals_of(text, integer) TO {{gateway}};

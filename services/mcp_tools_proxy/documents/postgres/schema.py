@@ -44,8 +44,8 @@ GRANTS = (
     "give MCP_PROXY_DOCUMENTS_URL a role with LOGIN, USAGE on the schema mcp_tools_proxy, SELECT, "
     "INSERT, UPDATE, DELETE on its tables documents, pages, sections, chunks, versions, "
     "originals, vectors, logins and runs, SELECT, UPDATE, DELETE on sign_ins, SELECT on "
-    "migrations, and EXECUTE on has_doc_id, changes_since, outdated_documents, add_sign_in and "
-    "erase_ended_runs: documents migrate creates it"
+    "migrations, and EXECUTE on has_doc_id, changes_since, outdated_documents, add_sign_in, "
+    "approvals_of and erase_ended_runs: documents migrate creates it"
 )
 
 log = structlog.get_logger()

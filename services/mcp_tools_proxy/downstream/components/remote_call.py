@@ -159,10 +159,11 @@ class RemoteCall:
     async def send(self, method: str, params: dict[str, Any]) -> Any:
         """Send the request, in rounds if the server needs more input; return the raw result.
 
-        An idempotent request is repeated once if it got no answer. The result is ``input_required``
-        only if the call's client supports that, or cannot be sent the server's requests. Raises as
-        ``RequestSender.send`` and ``check_stand_in``; ResultTooLarge; ToolFailed, and ToolTimeout
-        if the client did not answer.
+        An idempotent request is repeated once if it got no answer, but not a call that
+        ``is_sent_once``. The result is ``input_required`` only if the call's client supports that,
+        or cannot be sent the server's requests. Raises as ``RequestSender.send`` and
+        ``check_stand_in``; ResultTooLarge; ToolFailed, and ToolTimeout if the client did not
+        answer.
         """
         target, call = self._target, self._call
         config = target.session.config
@@ -220,7 +221,8 @@ class RemoteCall:
         The server has seen the first round. So a failure of a later round is retryable only if the
         call is idempotent, and never reports that nothing ran.
         """
-        call, session, idempotent = self._call, self._session, self._target.spec.idempotent
+        call, session = self._call, self._session
+        idempotent = self._target.spec.idempotent and not call.is_sent_once
         is_first = responses is None
         params = self._params if responses is None else self._params | response_fields(responses)
         try:

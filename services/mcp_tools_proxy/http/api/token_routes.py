@@ -115,6 +115,9 @@ class TokenWanted(BaseModel):
     rights: Annotated[
         list[Annotated[OperatorRight, Field(strict=False)]], Field(fail_fast=True)
     ] = []
+    execute: Annotated[
+        bool, Field(description="Whether the token may make calls; `false` for approvers.")
+    ] = True
     expires: Annotated[str, Field(max_length=64)] | None = None
     note: Annotated[
         str, StringConstraints(max_length=1000, pattern=rf"^[^{CONTROL_CHARACTERS}]*$")
@@ -131,6 +134,7 @@ class TokenWanted(BaseModel):
             agents=None if self.agents is None else frozenset(self.agents),
             documents=None if self.documents is None else frozenset(self.documents),
             rights=frozenset(self.rights),
+            executes=self.execute,
         )
 
 
@@ -148,6 +152,7 @@ class TokenItem(AnswerModel, title="Token"):
     agents: list[str] | None = None
     documents: list[str] | None = None
     rights: Annotated[list[str], Field(description="Operator rights, such as `audit`.")]
+    execute: Annotated[bool, Field(description="Whether the token may make calls.")]
     created: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     expires: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     is_expired: bool

@@ -13,6 +13,7 @@ from mcp_tools_proxy.policy.cedar.policy_set import PolicyVerdict, ToolPolicies
 from mcp_tools_proxy.policy.cedar.vocabulary import PolicyVocabulary
 from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
+from mcp_tools_proxy.wire.json_digest import json_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class ActivePolicies:
     by_action: Mapping[str, ToolPolicies] = field(default_factory=dict)
     unavailable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tool → the ids of waiting policies whose scope includes it."""
+    digest: bytes = b""
+    """SHA-256 of all policies: another set needs another approval."""
     problems: tuple[InvalidPolicy, ...] = ()
     """The problems of the current files, which are not active if there is one."""
 
@@ -138,5 +141,6 @@ def _prepared(
         actions=known,
         by_action=by_action,
         unavailable=unavailable,
+        digest=json_digest([it.as_json for it in policies]),
         problems=problems,
     )

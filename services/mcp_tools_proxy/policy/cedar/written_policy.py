@@ -14,6 +14,7 @@ import cedarpy
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.cedar.condition_facts import ConditionFacts, InvalidPolicy, Node
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
+from mcp_tools_proxy.policy.runs.approvers import approvers_in
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
@@ -119,15 +120,16 @@ def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
         raise InvalidPolicy(
             policy_id, "is a permit; write forbid policies only: other calls are permitted"
         )
+    mode = _mode(policy_id, annotations.get("mode", PolicyMode.ENFORCE.value))
     facts = ConditionFacts.of(policy_id, [it["body"] for it in policy.get("conditions", ())])
     return WrittenPolicy(
         policy_id=policy_id,
         file=file,
         as_json=policy,
         message=annotations.get("message") or None,
-        mode=_mode(policy_id, annotations.get("mode", PolicyMode.ENFORCE.value)),
+        mode=mode,
         run_is_optional=_run_is_optional(policy_id, annotations.get("run")),
-        approvers=tuple(annotations.get("approvers", "").replace(",", " ").split()),
+        approvers=_approvers(policy_id, annotations.get("approvers"), mode),
         actions=_actions(policy_id, policy["action"]),
         facts=facts,
     )
@@ -138,6 +140,21 @@ def _mode(policy_id: str, written: str) -> PolicyMode:
         known = ", ".join(PolicyMode)
         raise InvalidPolicy(policy_id, f"@mode({quote(written)}) should be one of {known}")
     return PolicyMode(written)
+
+
+def _approvers(policy_id: str, written: str | None, mode: PolicyMode) -> tuple[str, ...]:
+    if written is None:
+        return ()
+    if mode is not PolicyMode.APPROVE:
+        raise InvalidPolicy(policy_id, '@approvers needs @mode("approve")')
+    try:
+        found = approvers_in(written)
+    except ValueError as error:
+        problem = f'names {quote(str(error))}; write "role:<role>" or "self"'
+        raise InvalidPolicy(policy_id, f"@approvers {problem}") from None
+    if not found:
+        raise InvalidPolicy(policy_id, "@approvers names nobody; remove it, or name a role")
+    return found
 
 
 def _run_is_optional(policy_id: str, written: str | None) -> bool:

@@ -1,6 +1,6 @@
 """Unfinished sign-ins in PostgreSQL for replicas; a transaction sees only the record it names."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
@@ -24,6 +24,8 @@ _TAKE = """
 DELETE FROM mcp_tools_proxy.sign_ins
 WHERE kind = $1 AND name = $2 AND ends_at > clock_timestamp() RETURNING content
 """
+
+_LIST = "SELECT content FROM mcp_tools_proxy.approvals_of($1, $2) AS content"
 
 
 class PostgresSignIns:
@@ -58,6 +60,12 @@ class PostgresSignIns:
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         """Remove and return a record; of concurrent calls, only one receives it."""
         return await self._content(_TAKE, kind, name)
+
+    async def approvals(self, share: str, most: int) -> Sequence[bytes]:
+        """Return the approvals of a share, at most those ``most`` that expire last."""
+        async with self._transaction("") as rows:
+            found: Any = await rows.fetch(_LIST, share, most)
+        return [row["content"] for row in found]
 
     async def aclose(self) -> None:
         """Leave the database open: the login store owns and closes it."""

@@ -1,7 +1,7 @@
 """Unfinished sign-ins in Redis, shared by replicas: a browser can return to any of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -61,6 +61,23 @@ redis.call('DEL', KEYS[1])
 return found
 """
 
+_LIST = """
+local found = {}
+for _, name in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
+  if #found >= tonumber(ARGV[1]) then
+    break
+  end
+  local content = redis.call('GET', name)
+  if content then
+    table.insert(found, content)
+  else
+    redis.call('ZREM', KEYS[1], name)
+  end
+end
+return found
+"""
+"""KEYS: the sorted set of a share. ARGV: the largest number of records."""
+
 log = structlog.get_logger()
 
 
@@ -76,6 +93,7 @@ class RedisSignIns:
         self._name = pool.name
         self._add_script = self._redis.register_script(_ADD)
         self._take_script = self._redis.register_script(_TAKE)
+        self._list_script = self._redis.register_script(_LIST)
         self._is_fit = False
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
 
@@ -90,7 +108,7 @@ class RedisSignIns:
         arguments: list[bytes | int] = [content, max(1, int(ttl_s * 1000)), kind.limit]
         keys = _keys(kind, name)
         if share:
-            keys.append(f"{keys[1]}-of:{share}")
+            keys.append(_share_key(kind, share))
         answer, found = await self._in_time(lambda: self._add_script(keys, arguments))
         return None if answer == b"full" else bytes(found)
 
@@ -108,6 +126,12 @@ class RedisSignIns:
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         """Remove and return a record; of concurrent calls, only one receives it."""
         found: bytes | None = await self._in_time(lambda: self._take_script(_keys(kind, name), []))
+        return found
+
+    async def approvals(self, share: str, most: int) -> Sequence[bytes]:
+        """Return the approvals of a share, at most those ``most`` that expire last."""
+        keys = [_share_key(RecordKind.APPROVAL, share)]
+        found: list[bytes] = await self._in_time(lambda: self._list_script(keys, [most]))
         return found
 
     async def aclose(self) -> None:
@@ -141,3 +165,8 @@ def _keys(kind: RecordKind, name: str) -> list[str]:
     """Return the keys of a record and of its kind; a hash tag keeps them on one cluster node."""
     prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind.value}"
     return [f"{prefix}:{name}", prefix]
+
+
+def _share_key(kind: RecordKind, share: str) -> str:
+    """Return the key of the set of a share's records."""
+    return f"{KEY_PREFIX}:{{sign-ins}}:{kind.value}-of:{share}"

@@ -1,10 +1,14 @@
-"""Stores of unfinished sign-ins: interface, record encryption, and a store in memory."""
+"""Stores of short-lived records: interface, record encryption, and a store in memory.
+
+Unfinished sign-ins, console sessions, statuses of uploads, and approvals of calls.
+"""
 
 import hmac
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hashlib import sha256
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from mcp_tools_proxy.domain.logins import MAX_PENDING
@@ -13,6 +17,8 @@ from mcp_tools_proxy.storage.record_cipher import RecordCipher
 MAX_CONSOLE_SESSIONS = 1_000
 
 MAX_UPLOAD_RECORDS = 20_000
+
+MAX_APPROVAL_RECORDS = 20_000
 
 MAX_BROWSER_RECORDS = 20_000
 """Maximum browser records: for each address, its steps, their slots, and its result."""
@@ -32,6 +38,8 @@ class RecordKind(StrEnum):
     """A console session, or its tries: each session has both."""
     UPLOAD = "upload"
     """The status of an upload with ``Prefer: respond-async``, or the wish to cancel it."""
+    APPROVAL = "approval"
+    """A call that waits for a person, the decision, or the use of an approval."""
 
     @property
     def limit(self) -> int:
@@ -40,6 +48,8 @@ class RecordKind(StrEnum):
             return 2 * MAX_CONSOLE_SESSIONS
         if self is RecordKind.UPLOAD:
             return MAX_UPLOAD_RECORDS
+        if self is RecordKind.APPROVAL:
+            return MAX_APPROVAL_RECORDS
         return MAX_PENDING if self is RecordKind.PENDING else MAX_BROWSER_RECORDS
 
 
@@ -51,7 +61,7 @@ UNUSABLE = (
 
 
 class SignInStore(Protocol):
-    """Records of unfinished sign-ins. Methods raise LoginsUnavailable if the store fails.
+    """Records that expire. Methods raise LoginsUnavailable if the store fails.
 
     Records with the same ``share`` belong to one tenant. A share is limited to the number of free
     records of the kind, otherwise one tenant could use all and prevent the sign-ins of others.
@@ -82,6 +92,13 @@ class SignInStore(Protocol):
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         """Remove and return a record; of concurrent calls, only one receives it."""
+        ...
+
+    async def approvals(self, share: str, most: int) -> Sequence[bytes]:
+        """Return the APPROVAL records of a share, at most those ``most`` that expire last.
+
+        Records of other kinds cannot be listed: only their names give access to them.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -164,6 +181,17 @@ class MemorySignIns:
         self._drop_ended()
         known = self._records.pop((kind, name), None)
         return None if known is None else known.content
+
+    async def approvals(self, share: str, most: int) -> Sequence[bytes]:
+        """Return the approvals of a share, at most those ``most`` that expire last."""
+        self._drop_ended()
+        found = [
+            it
+            for (kind, _), it in self._records.items()
+            if kind is RecordKind.APPROVAL and share and it.share == share
+        ]
+        found.sort(key=attrgetter("until"), reverse=True)
+        return [it.content for it in found[:most]]
 
     async def aclose(self) -> None:
         """Delete all records."""

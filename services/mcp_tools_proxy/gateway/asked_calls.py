@@ -1,0 +1,106 @@
+"""Calls that wait for the approval of a person, decisions, and the use of an approval."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ApprovalRecord(BaseModel):
+    """A record of an approval; ``PART`` names its kind."""
+
+    PART: ClassVar[str]
+    model_config = ConfigDict(frozen=True)
+
+
+class AskedPolicy(BaseModel):
+    """A policy that stops the call. ``approvers`` is its annotation, empty without one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    policy_id: str
+    message: str | None = None
+    approvers: tuple[str, ...] = ()
+
+
+class AskedFacts(BaseModel):
+    """Who asked for which call, without its arguments.
+
+    ``token`` has the log fields of the token that the call was sent with.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    approval_id: str
+    tenant_id: str
+    user_id: str
+    token: Mapping[str, str]
+    is_stand_in: bool = False
+    agent: str | None = None
+    run_id: str | None = None
+    tool: str
+    server_id: str | None = None
+    policies: tuple[AskedPolicy, ...]
+    asked_at: datetime
+    expires_at: datetime
+
+    @property
+    def policy_ids(self) -> list[str]:
+        """The ids of the policies that stop the call."""
+        return [it.policy_id for it in self.policies]
+
+
+class AskedCall(ApprovalRecord):
+    """A call that waits for a person. The record is removed with the decision.
+
+    ``arguments`` is JSON. ``owner`` and ``run`` are digests of the user and the run,
+    ``refusal_key`` one of the call in its run.
+    """
+
+    PART = "asked"
+    facts: AskedFacts
+    arguments: str
+    refusal_key: str
+    owner: str
+    run: str | None
+
+
+class Decision(ApprovalRecord):
+    """The decision of ``decided_by``. An approval can be used until ``valid_until``."""
+
+    PART = "decision"
+    facts: AskedFacts
+    approved: bool
+    decided_by: str
+    decided_at: datetime
+    valid_until: datetime
+    note: str = ""
+
+
+class Use(ApprovalRecord):
+    """The one use of an approval, written before the call is sent.
+
+    ``claim`` is random: of several replicas, the one that reads its own may send the call. ``code``
+    is its outcome; None while the call runs, and for ever if the gateway stopped meanwhile.
+    """
+
+    PART = "use"
+    claim: str
+    used_at: datetime
+    code: str | None = None
+
+
+class BoundApproval(ApprovalRecord):
+    """The approval that belongs to a binding."""
+
+    PART = "bound"
+    approval_id: str
+
+
+class RefusedCall(ApprovalRecord):
+    """A person refused the call in its run."""
+
+    PART = "refusal"
+    approval_id: str
+    note: str = ""
