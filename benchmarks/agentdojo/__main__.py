@@ -52,18 +52,23 @@ async def _goals(checked: CheckedSuite, arguments: argparse.Namespace) -> list[G
 def _print_tasks(
     suites: Sequence[str], tasks: Sequence[TaskOutcome], approved: Sequence[TaskOutcome]
 ) -> None:
-    print("| suite | user tasks | solved without approval | solved with approvals | tasks that ask |")
-    print("|---|---|---|---|---|")
+    print(
+        "| suite | user tasks | solved without approval | of these, no call stopped |"
+        " solved with approvals | tasks that ask |\n|---|---|---|---|---|---|"
+    )
     for name in (*suites, ""):
         alone = [it for it in tasks if name in (it.suite, "")]
         helped = [it for it in approved if name in (it.suite, "")]
         solved, asking = sum(it.is_solved for it in alone), sum(bool(it.asked) for it in helped)
         with_help = sum(it.is_solved for it in helped)
-        print(f"| {name or 'all'} | {len(alone)} | {solved} | {with_help} | {asking} |")
-    print("\nUnsolved without approval:\n")
+        whole = sum(it.is_solved and not it.stopped for it in alone)
+        print(
+            f"| {name or 'all'} | {len(alone)} | {solved} | {whole} | {with_help} | {asking} |"
+        )
+    print("\nStopped without approval:\n")
     for it in tasks:
-        if not it.is_solved:
-            print(f"- {it.suite} {it.task}: {_stopped(it)}")
+        if it.stopped:
+            print(f"- {it.suite} {it.task}, {'' if it.is_solved else 'un'}solved: {_stopped(it)}")
     print("\nUnsolved with approvals:\n")
     for it in approved:
         if not it.is_solved:

@@ -18,8 +18,8 @@ _Make = Callable[[str, Mapping[str, Any], bool], Awaitable[object | None]]
 class TaskOutcome:
     """The outcome of a user's task without an attack.
 
-    ``asked`` are the calls for which a second person was asked. A task of which a call was stopped
-    counts as unsolved: some of AgentDojo's judgements see the expected answer only.
+    ``asked`` are the calls for which a second person was asked. Some of AgentDojo's judgements see
+    only the answer, which is the expected one, so a task can be solved although a call was stopped.
     """
 
     suite: str
@@ -53,7 +53,7 @@ async def measure_task(checked: CheckedSuite, task: str, *, approves: bool) -> T
     return TaskOutcome(
         suite=checked.suite.name,
         task=task,
-        is_solved=situation.is_solved() and not run.stopped,
+        is_solved=situation.is_solved(),
         asked=run.asked,
         stopped=run.stopped,
     )
