@@ -40,7 +40,7 @@ MAX_TOOLS = 10_000
 MAX_NAMES = 100
 
 PATH_PATTERN = r"^[^\[\].]*(\[\])*(\.[^\[\].]+(\[\])*)*$"
-"""Keys and ``[]``, joined by points; ``{}`` at the end."""
+"""Keys and ``[]``, joined by points."""
 
 _Text = Annotated[str, Field(min_length=1, max_length=256)]
 _Label = Annotated[
@@ -64,8 +64,8 @@ class LabelledTool(SnakeCaseModel):
     identifiers: Annotated[list[_FieldPath], Field(max_length=MAX_NAMES)] = Field(
         default_factory=list, examples=[["orders[].id"]]
     )
-    """Fields of structured results whose values can vouch for later arguments: paths such as `id`,
-    `orders[].id`, or `ratings{}` for the keys of an object."""
+    """Fields of structured results whose values can vouch for later arguments: paths such as `id`
+    or `orders[].id`."""
     claimed: Annotated[list[_FieldPath], Field(max_length=MAX_NAMES)] = Field(
         default_factory=list, examples=[["orders[].sender"]]
     )

@@ -243,19 +243,16 @@ def scalars(value: object, *, keys: bool = False) -> Iterator[object]:
 
 
 _STEP = re.compile(r"([^\[\].]*)((?:\[\])*)")
-KEYS_STEP = "{}"
-"""The end of a path whose values are the keys of an object: ``{"Ritz": 4.5, "Plaza": 4.1}``."""
 
 
 def at_path(value: object, path: str) -> Iterator[object]:
     """Yield the texts and numbers at a path such as ``id``, ``orders[].id`` or ``[].name``.
 
     ``[]`` stands for each item of a list. A list at the end of a path is read whole, without
-    objects in it. ``{}`` at the end stands for the keys of an object, as in ``ratings{}``.
+    objects in it.
     """
     found: list[object] = [value]
-    reads_keys = path.endswith(KEYS_STEP)
-    for step in path.removesuffix(KEYS_STEP).removesuffix(".").split("."):
+    for step in path.split("."):
         match = _STEP.fullmatch(step)
         if match is None:
             return
@@ -264,7 +261,7 @@ def at_path(value: object, path: str) -> Iterator[object]:
             found = [it[key] for it in found if isinstance(it, Mapping) and key in it]
         for _ in range(len(lists) // 2):
             found = [item for it in found if isinstance(it, list | tuple) for item in it]
-    yield from _flat([key for it in found if isinstance(it, Mapping) for key in it] if reads_keys else found)
+    yield from _flat(found)
 
 
 def _flat(values: list[object]) -> Iterator[object]:

@@ -314,11 +314,3 @@ def test_a_path_reads_values_of_a_result(path: str, expected: list[object]) -> N
 
 def test_a_path_reads_items_of_a_list() -> None:
     assert list(at_path([{"name": "a"}, {"name": None}, {}], "[].name")) == ["a"]
-
-
-def test_a_path_reads_the_keys_of_an_object() -> None:
-    ratings = {"Ritz": 4.5, "Plaza": {"Bar": 1}}
-    assert list(at_path(ratings, "{}")) == ["Ritz", "Plaza"]
-    assert list(at_path({"ratings": ratings}, "ratings{}")) == ["Ritz", "Plaza"]
-    assert list(at_path({"cities": [ratings, "Rome", None]}, "cities[]{}")) == ["Ritz", "Plaza"]
-    assert not list(at_path(["Ritz"], "{}"))
