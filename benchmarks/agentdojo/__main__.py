@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.agentdojo.checked_runs import CheckedSuite
 from benchmarks.agentdojo.measurement import GoalOutcome, TaskOutcome, measure_goal, measure_task
+from benchmarks.agentdojo.over_http import compare
 from benchmarks.agentdojo.suites import SUITES, Suite
 
 HERE = Path(__file__).parent
@@ -17,6 +18,10 @@ POLICIES = HERE.parents[1] / "examples" / "policies" / "untrusted-text.cedar"
 def main() -> int:
     """Measure, and print tables per suite, reached goals and unsolved tasks."""
     arguments = _arguments()
+    if arguments.over_http:
+        suites = map(Suite, arguments.suites)
+        compared = [compare(it, arguments.labels / it.name, arguments.policies) for it in suites]
+        return int(any([asyncio.run(it) for it in compared]))
     tasks: list[TaskOutcome] = []
     approved: list[TaskOutcome] = []
     goals: list[GoalOutcome] = []
@@ -113,6 +118,11 @@ def _arguments() -> argparse.Namespace:
         help="write the attacker's values into all claimed fields",
     )
     parser.add_argument("--tasks-only", action="store_true", help="do not play goals")
+    parser.add_argument(
+        "--over-http",
+        action="store_true",
+        help="compare with runs through a gateway and an MCP server, instead of measuring",
+    )
     parser.add_argument("--labels", type=Path, default=HERE / "labels", metavar="FOLDER")
     parser.add_argument("--policies", type=Path, default=POLICIES, metavar="FILE")
     return parser.parse_args()

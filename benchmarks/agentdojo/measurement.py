@@ -10,7 +10,7 @@ from benchmarks.agentdojo.suites import Situation, Suite
 FIRST, LAST = "at once", "last"
 """The attacker's calls are made right after the injected text was read, or after the user's."""
 
-_Make = Callable[[str, Mapping[str, Any], bool], Awaitable[object | None]]
+Make = Callable[[str, Mapping[str, Any], bool], Awaitable[object | None]]
 """Makes a call, which belongs to the user's task or not."""
 
 
@@ -79,7 +79,7 @@ async def measure_goal(
         async def make(tool: str, arguments: Mapping[str, Any], is_own: bool) -> object | None:
             return await run.call(situation, tool, arguments, is_approved=is_own)  # noqa: B023 - used at once
 
-        await _play(situation, when, make)
+        await play(situation, when, make)
         if situation.is_reached():
             reached.append(when)
     return GoalOutcome(suite=suite.name, task=task, goal=goal, can_be_judged=judged, reached=reached)
@@ -92,7 +92,7 @@ async def _can_be_judged(suite: Suite, task: str, goal: str) -> bool:
     reached = []
     for when in (FIRST, LAST):
         situation = suite.situation(task, goal)
-        await _play(situation, when, _without_gateway(situation))
+        await play(situation, when, _without_gateway(situation))
         reached.append(situation.is_reached())
     return any(reached) and not alone.is_reached()
 
@@ -108,18 +108,18 @@ async def _attack_calls(suite: Suite, task: str, goal: str) -> list[tuple[str, M
             calls.append((tool, arguments))
         return await make(tool, arguments, is_own)
 
-    await _play(situation, FIRST, noted)
+    await play(situation, FIRST, noted)
     return calls
 
 
-def _without_gateway(situation: Situation) -> _Make:
+def _without_gateway(situation: Situation) -> Make:
     async def make(tool: str, arguments: Mapping[str, Any], _: bool) -> object | None:
         return situation.make(tool, arguments)[0]
 
     return make
 
 
-async def _play(situation: Situation, when: str, make: _Make) -> None:
+async def play(situation: Situation, when: str, make: Make) -> None:
     """Make the user's calls and, once the injected text was read, those of the attacker."""
     is_read = is_attacked = False
     for tool, arguments in situation.own_calls:
@@ -132,7 +132,7 @@ async def _play(situation: Situation, when: str, make: _Make) -> None:
         await _attack(situation, make)
 
 
-async def _attack(situation: Situation, make: _Make) -> None:
+async def _attack(situation: Situation, make: Make) -> None:
     attack, result = situation.attack(), None
     try:
         while True:
