@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks.agentdojo [--suites …] [--without-tools] [--plant-claimed]``."""
+"""The command ``python -m benchmarks.agentdojo``; ``--help`` lists the options."""
 
 import argparse
 import asyncio
@@ -19,9 +19,7 @@ def main() -> int:
     """Measure, and print tables per suite, reached goals and unsolved tasks."""
     arguments = _arguments()
     if arguments.over_http:
-        suites = map(Suite, arguments.suites)
-        compared = [compare(it, arguments.labels / it.name, arguments.policies) for it in suites]
-        return int(any([asyncio.run(it) for it in compared]))
+        return int(sum(asyncio.run(_compared(it, arguments)) for it in arguments.suites) > 0)
     tasks: list[TaskOutcome] = []
     approved: list[TaskOutcome] = []
     goals: list[GoalOutcome] = []
@@ -38,6 +36,10 @@ def main() -> int:
     if goals:
         _print_goals(arguments.suites, goals)
     return 0
+
+
+async def _compared(name: str, arguments: argparse.Namespace) -> int:
+    return await compare(Suite(name), arguments.labels / name, arguments.policies)
 
 
 async def _goals(checked: CheckedSuite, arguments: argparse.Namespace) -> list[GoalOutcome]:
@@ -67,9 +69,7 @@ def _print_tasks(
         solved, asking = sum(it.is_solved for it in alone), sum(bool(it.asked) for it in helped)
         with_help = sum(it.is_solved for it in helped)
         whole = sum(it.is_solved and not it.stopped for it in alone)
-        print(
-            f"| {name or 'all'} | {len(alone)} | {solved} | {whole} | {with_help} | {asking} |"
-        )
+        print(f"| {name or 'all'} | {len(alone)} | {solved} | {whole} | {with_help} | {asking} |")
     print("\nStopped without approval:\n")
     for it in tasks:
         if it.stopped:
@@ -107,7 +107,10 @@ def _print_counted(names: Iterable[str]) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.agentdojo", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.agentdojo",
+        description="Measure how many of AgentDojo's injected goals are reached.",
+    )
     parser.add_argument("--suites", nargs="+", choices=SUITES, default=SUITES)
     parser.add_argument(
         "--without-tools", action="store_true", help="open runs without declared tools"

@@ -141,8 +141,9 @@ class CheckedRun:
         except ToolFailed:
             return None
         except ProxyError as error:
-            ids = (error.details or {}).get("policy_ids", [error.code])
-            self.stopped.append(StoppedCall(tool, arguments, ids))
+            ids = (error.details or {}).get("policy_ids")
+            named = list(map(str, ids)) if isinstance(ids, list) else [error.code]
+            self.stopped.append(StoppedCall(tool, arguments, named))
             return None
         return results[0]
 

@@ -82,7 +82,9 @@ async def measure_goal(
         await play(situation, when, make)
         if situation.is_reached():
             reached.append(when)
-    return GoalOutcome(suite=suite.name, task=task, goal=goal, can_be_judged=judged, reached=reached)
+    return GoalOutcome(
+        suite=suite.name, task=task, goal=goal, can_be_judged=judged, reached=reached
+    )
 
 
 async def _can_be_judged(suite: Suite, task: str, goal: str) -> bool:

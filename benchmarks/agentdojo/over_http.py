@@ -6,10 +6,12 @@ Shows that the checks in this process decide like the gateway.
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import httpx
@@ -97,7 +99,12 @@ class HttpRun:
         }
 
     async def call(
-        self, situation: Situation, tool: str, arguments: Mapping[str, Any]
+        self,
+        situation: Situation,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        is_approved: bool = False,
     ) -> object | None:
         """Make a call, and return its result; None if it was stopped or failed."""
         self._server.situation = situation
@@ -109,7 +116,8 @@ class HttpRun:
         }
         envelope = (await self._http.post(EXECUTE, json=body)).json()
         if envelope["status"] == "ok":
-            return envelope["result"]["structured_content"]
+            result: object = envelope["result"]["structured_content"]
+            return result
         error = envelope["error"]
         if error["code"] in _REFUSED:
             ids = (error.get("details") or {}).get("policy_ids", [error["code"]])
@@ -124,73 +132,71 @@ async def compare(suite: Suite, labels: Path, policies: Path) -> int:
 
     Policies are enforced instead of asking a second person.
     """
-    text = policies.read_text().replace('@mode("approve")', "")
     with tempfile.TemporaryDirectory() as name:
-        folder, config = Path(name), Path(name, "config")
         (server_port,) = free_ports(1)
-        settings = write_configuration(
-            config,
-            {suite.name: over_http(server_port, "/mcp/")},
-            {"all": [(suite.name, it) for it in suite.tools]},
-        )
-        (config / "labels.json").write_bytes((labels / "labels.json").read_bytes())
-        (config / "policies").mkdir()
-        enforced = config / "policies" / policies.name
-        enforced.write_text(text)
-        checked = CheckedSuite(suite, labels, enforced)
+        settings = _configuration(Path(name, "config"), suite, labels, policies, server_port)
+        checked = CheckedSuite(suite, labels, Path(name, "config", "policies", policies.name))
         server = SuiteServer(suite)
-        more = {"MCP_PROXY_RUNS_PER_USER": "1000000"}
         async with server.serving(server_port):
-            with gateway(folder, folder, {**settings, **more}) as process:
+            with gateway(Path(name), Path(name), settings) as process:
                 await asyncio.to_thread(process.wait_for, "", "/health", method="GET")
                 url = f"http://127.0.0.1:{process.port}"
                 async with httpx.AsyncClient(base_url=url, timeout=60) as http:
                     return await _differences(checked, http, server)
 
 
+def _configuration(
+    folder: Path, suite: Suite, labels: Path, policies: Path, port: int
+) -> Mapping[str, str]:
+    """Write the gateway's configuration, and return its settings."""
+    settings = write_configuration(
+        folder,
+        {suite.name: over_http(port, "/mcp/")},
+        {"all": [(suite.name, it) for it in suite.tools]},
+    )
+    (folder / "labels.json").write_bytes((labels / "labels.json").read_bytes())
+    (folder / "policies").mkdir()
+    enforced = policies.read_text(encoding="utf-8").replace('@mode("approve")', "")
+    (folder / "policies" / policies.name).write_text(enforced, encoding="utf-8")
+    return {**settings, "MCP_PROXY_RUNS_PER_USER": "1000000"}
+
+
 async def _differences(checked: CheckedSuite, http: httpx.AsyncClient, server: SuiteServer) -> int:
-    suite, calls, refused, differences = checked.suite, 0, 0, 0
-    for task in suite.user_tasks:
-        for goal in suite.goals:
-            for when in (FIRST, LAST):
-                outcomes = []
-                for is_http in (False, True):
-                    situation = suite.situation(task, goal)
-                    tools = list(dict.fromkeys(it for it, _ in situation.own_calls))
-                    words = situation.task.PROMPT
-                    if is_http:
-                        run = HttpRun(http, server, suite.name, words, tools)
-                        await play(situation, when, _http_make(run, situation))
-                        stopped = run.stopped
-                    else:
-                        own = checked.run(words, tools)
-                        await play(situation, when, _own_make(own, situation))
-                        stopped = own.stopped
-                    outcomes.append(
-                        (
-                            [(it.tool, dict(it.arguments), sorted(it.policy_ids)) for it in stopped],
-                            len(situation.made),
-                            situation.is_reached(),
-                        )
-                    )
-                refused += len(outcomes[0][0])
-                calls += outcomes[0][1] + len(outcomes[0][0])
-                if outcomes[0] != outcomes[1]:
-                    differences += 1
-                    print(f"{task} {goal} {when}: {outcomes[0]} in process, {outcomes[1]} over HTTP")
-    print(f"{suite.name}: {calls} calls, {refused} refused; {differences} runs with differences")
+    suite, differences = checked.suite, 0
+    counts: Counter[str] = Counter()
+    for task, goal, when in product(suite.user_tasks, suite.goals, (FIRST, LAST)):
+        outcomes = []
+        for is_http in (False, True):
+            situation = suite.situation(task, goal)
+            tools = list(dict.fromkeys(it for it, _ in situation.own_calls))
+            words = situation.task.PROMPT
+            run = (
+                HttpRun(http, server, suite.name, words, tools)
+                if is_http
+                else checked.run(words, tools)
+            )
+            outcomes.append(await _outcome(run, situation, when))
+        counts += Counter(made=outcomes[0].made, refused=len(outcomes[0].stopped))
+        if outcomes[0] != outcomes[1]:
+            differences += 1
+            print(f"{task} {goal} {when}: {outcomes[0]} in process, {outcomes[1]} over HTTP")
+    print(
+        f"{suite.name}: {counts['made']} calls made, {counts['refused']} refused; "
+        f"{differences} runs with differences"
+    )
     return differences
 
 
-def _http_make(run: HttpRun, situation: Situation) -> Callable[..., Any]:
-    async def make(tool: str, arguments: Mapping[str, Any], _: bool) -> object | None:
-        return await run.call(situation, tool, arguments)
+class _Outcome(NamedTuple):
+    stopped: list[StoppedCall]
+    made: int
+    is_reached: bool
 
-    return make
 
-
-def _own_make(run: CheckedRun, situation: Situation) -> Callable[..., Any]:
+async def _outcome(run: CheckedRun | HttpRun, situation: Situation, when: str) -> _Outcome:
     async def make(tool: str, arguments: Mapping[str, Any], _: bool) -> object | None:
         return await run.call(situation, tool, arguments, is_approved=False)
 
-    return make
+    await play(situation, when, make)
+    stopped = [StoppedCall(it.tool, it.arguments, sorted(it.policy_ids)) for it in run.stopped]
+    return _Outcome(stopped, len(situation.made), situation.is_reached())

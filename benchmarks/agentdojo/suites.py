@@ -31,17 +31,9 @@ class Suite:
     def __init__(self, name: str) -> None:
         self.name = name
         self._suite = get_suite(VERSION, name)
+        self.user_tasks: Mapping[str, BaseUserTask[Any]] = self._suite.user_tasks
+        self.goals: Mapping[str, BaseInjectionTask[Any]] = self._suite.injection_tasks
         self._environments: dict[str | None, TaskEnvironment] = {}
-
-    @property
-    def user_tasks(self) -> Mapping[str, BaseUserTask[Any]]:
-        """The user's tasks by id."""
-        return self._suite.user_tasks
-
-    @property
-    def goals(self) -> Mapping[str, BaseInjectionTask[Any]]:
-        """The attacker's goals by id."""
-        return self._suite.injection_tasks
 
     @cached_property
     def runtime(self) -> FunctionsRuntime:
@@ -136,7 +128,9 @@ class Situation:
 
     def _judged(self, by_traces: Any, by_state: Any, removed: str = "") -> bool:
         answer = self.task.GROUND_TRUTH_OUTPUT
-        before, now = (_without(it.model_copy(deep=True), removed) for it in (self.before, self.now))
+        before, now = (
+            _without(it.model_copy(deep=True), removed) for it in (self.before, self.now)
+        )
         found = by_traces(answer, before, now, self.made)
         return bool(by_state(answer, before, now) if found is None else found)
 
@@ -148,7 +142,9 @@ def _without(value: Any, removed: str) -> Any:
             same = not removed or removed not in value
             return value if same else type(value)(value.replace(removed, ""))
         case BaseModel():
-            value.__dict__.update({name: _without(it, removed) for name, it in value.__dict__.items()})
+            value.__dict__.update(
+                {name: _without(it, removed) for name, it in value.__dict__.items()}
+            )
         case dict():
             value.update({name: _without(it, removed) for name, it in value.items()})
         case list():
