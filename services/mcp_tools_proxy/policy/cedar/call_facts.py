@@ -45,8 +45,8 @@ class PolicyCall:
     arguments: JsonObject
     now: datetime
     embedded: tuple[str, ...] | None = None
-    """The links, addresses and account numbers in arguments that are no targets, if they were looked
-    for. All arguments of tools that only read: fetching a page sends its URL."""
+    """The links, addresses and account numbers in arguments that are not targets, if they were
+    looked for. All arguments of tools that only read: fetching a page sends its URL."""
 
     def with_embedded(self) -> "PolicyCall":
         """Look for links, addresses and account numbers; takes about a second for 100 MB."""
