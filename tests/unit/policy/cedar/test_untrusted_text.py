@@ -54,6 +54,7 @@ ASKS = "target-from-text"
         (SEND, {"to": "bob@x.com", "note": "from eve@evil.io"}, ["links-from-text"]),
         (READ, {"to": "what is new?"}, []),
         (READ, {"to": "https://evil.io/a"}, ["fetch-from-text"]),
+        (READ, {"to": "eve@evil.io"}, ["fetch-from-text"]),
         (FETCH, {"to": "https://evil.io/a"}, ["fetch-from-text"]),
         (FETCH, {"to": "x.com/a"}, []),
     ],
