@@ -10,6 +10,7 @@ FLEET := tests/fleet
 FLEET_SERVERS := .venv-fleet
 FRAMEWORKS := .venv-frameworks
 PEERS := .venv-peers
+AGENTDOJO := .venv-agentdojo
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
 RELEASE := .venv-release
@@ -22,7 +23,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spen
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
-.PHONY: help run quick install-all test test-full compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test test-full compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench bench-peers bench-agentdojo docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +102,11 @@ bench: $(VENV)/.dev  ## compare performance with bare FastAPI and a minimal forw
 bench-peers: $(VENV)/.dev $(PEERS)/.installed  ## compare performance with other gateways, on a quiet machine (QUICK=1: a short run)
 	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick)
 
+bench-agentdojo: $(AGENTDOJO)/.installed  ## replay AgentDojo's attacks through the checks of runs, without a model
+	$(AGENTDOJO)/bin/python -m benchmarks.agentdojo
+	$(AGENTDOJO)/bin/python -m benchmarks.agentdojo --without-tools
+	$(AGENTDOJO)/bin/python -m benchmarks.agentdojo --plant-claimed
+
 docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
 	$(BIN)/python -m docs.settings_table
 	$(BIN)/python -m docs.http_api
@@ -148,11 +154,12 @@ chart: $(VENV)/.dev  ## generate deploy/kubernetes, and the chart's schema and R
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (needs uv)
-	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peers; do \
+	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peers agentdojo; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
 	      build | release | mcp1 | client-generator | fleet | frameworks | peers) echo requirements/$$part.in ;; \
+	      agentdojo) echo pyproject.toml requirements/agentdojo.in --extra policies --constraint requirements/runtime.lock ;; \
 	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra policies --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra policies --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
@@ -161,7 +168,7 @@ lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (need
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(FLEET_SERVERS) $(FRAMEWORKS) $(PEERS) $(INTEROP)/node_modules $(FLEET)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(FLEET_SERVERS) $(FRAMEWORKS) $(PEERS) $(AGENTDOJO) $(INTEROP)/node_modules $(FLEET)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -212,6 +219,12 @@ $(FRAMEWORKS)/.installed: $(BIN)/python requirements/frameworks.lock
 $(PEERS)/.installed: $(BIN)/python requirements/peers.lock
 	$(BIN)/python -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/peers.lock
+	@touch $@
+
+$(AGENTDOJO)/.installed: $(BIN)/python requirements/build.lock requirements/agentdojo.lock pyproject.toml
+	$(BIN)/python -m venv $(AGENTDOJO)
+	$(AGENTDOJO)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/build.lock -r requirements/agentdojo.lock
+	$(AGENTDOJO)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(RELEASE)/.installed: $(BIN)/python requirements/release.lock

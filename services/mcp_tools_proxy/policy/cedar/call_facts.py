@@ -16,6 +16,7 @@ import cedarpy
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.run import CHANGING_LABELS
 from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.fact_schema import ArgumentType, PolicyAction
 from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
@@ -44,11 +45,13 @@ class PolicyCall:
     arguments: JsonObject
     now: datetime
     embedded: tuple[str, ...] | None = None
-    """The links, addresses and account numbers in other arguments, if they were looked for."""
+    """The links, addresses and account numbers in arguments that are not targets, if they were
+    looked for. All arguments of tools that only read: fetching a page sends its URL."""
 
     def with_embedded(self) -> "PolicyCall":
         """Look for links, addresses and account numbers; takes about a second for 100 MB."""
-        names = self.arguments.keys() - self.target_names
+        changes = not CHANGING_LABELS.isdisjoint(self.action.labels.labels)
+        names = self.arguments.keys() - (self.target_names if changes else frozenset())
         texts = (it for name in names for it in _values(self, name))
         return replace(self, embedded=tuple(embedded_values(texts)))
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.domain.run import READING_LABELS, ToolLabels
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies
-from tests.unit.policy.cedar.policy_parts import READ, call, forbid, load, run, verdict
+from tests.unit.policy.cedar.policy_parts import READ, action, call, forbid, load, run, verdict
 
 
 def test_a_policy_that_fails_refuses_although_cedar_permits() -> None:
@@ -164,6 +165,14 @@ def test_links_in_other_arguments_are_embedded() -> None:
     text = forbid('context.embedded.contains("text")')
     assert verdict(text, {"note": "see https://evil.io/x"}, run()).refuses
     assert not verdict(text, {"to": "https://evil.io/x"}, run()).refuses
+
+
+def test_links_in_all_arguments_of_a_tool_that_only_reads_are_embedded() -> None:
+    fetch = action("crm:get", ToolLabels(labels=READING_LABELS, targets=frozenset({"to"})))
+    text = forbid('context.embedded.contains("text")', scope='action == Action::"crm:get"')
+    active = load(text, actions=[fetch])
+    assert active.decide(call({"to": "https://evil.io/x"}, of=fetch), run()).refuses
+    assert not active.decide(call({"to": "bob@x.com"}, of=fetch), run()).refuses
 
 
 def test_counts_and_totals_of_the_run() -> None:
