@@ -468,6 +468,25 @@ async def test_a_key_does_not_repeat_the_answer_that_a_call_waits(shop: Shop) ->
     assert (await shop.code(idempotency_key="k"), shop.made) == ("OK", 1)
 
 
+async def test_the_report_of_a_run_shows_who_approved_its_call(shop: Shop) -> None:
+    run = {"id": uuid4().hex}
+    approval_id = await approved(shop, run=run)
+    assert await shop.code(run=run) == "OK"
+    response = await shop.console.service.http.get(
+        f"/internal/mcp/runs/{run['id']}",
+        params={"tenant_id": "tenant_1", "user_id": "ann"},
+        headers=bearer(ADMIN),
+    )
+    shown = response.json()
+    assert [(it["event"], it.get("decision"), it["by"]) for it in shown["approvals"]] == [
+        ("approval.asked", None, "ann"),
+        ("approval.decided", "approved", "boss"),
+        ("approval.used", None, "ann"),
+    ]
+    assert {it["approval_id"] for it in shown["approvals"]} == {approval_id}
+    assert shown["calls"][-1]["approval_id"] == approval_id
+
+
 async def test_records_have_no_arguments(shop: Shop) -> None:
     with capture_logs() as logs:
         approval_id = await approved(shop, run={"id": "the-run"})

@@ -196,10 +196,13 @@ class RunRecords:
 
     @property
     def since(self) -> str | None:
-        """The time of its first record if a call asked for an approval, or used one."""
+        """The start of its first call if a call asked for an approval, or used one.
+
+        The record that an approval was asked for is older than that of its call.
+        """
         if not any(_is_of_approval(_payload(it)) for it in self.calls):
             return None
-        return min(str(it.get("timestamp", "")) for it in self.calls)
+        return min(_began_at(it) for it in self.calls)
 
     def approvals_in(self, records: Sequence[Record]) -> list[Record]:
         """Return the records of its own approvals.
@@ -211,6 +214,12 @@ class RunRecords:
         asked = [it for it in own if it.get("event") == APPROVAL_EVENTS[0]]
         ids = {_payload(it).get(APPROVAL_ID) for it in (*self.calls, *asked)} - {None}
         return [it for it in records if _payload(it).get(APPROVAL_ID) in ids]
+
+
+def _began_at(record: Record) -> str:
+    """Return the start of a call, rounded down."""
+    duration_ms = _number(_payload(record).get("duration_ms")) or 0.0
+    return _earlier(str(record.get("timestamp", "")), duration_ms + 1.0)
 
 
 def _is_of_approval(payload: Mapping[str, object]) -> bool:
@@ -423,7 +432,7 @@ def _refusals(calls: Iterable[ReportedCall]) -> list[RunRefusal]:
 def _approval(record: Record) -> RunApproval:
     payload = _payload(record)
     by = _first(payload, ("actor", "user_id", "subject", "token_id"))
-    decision = _first(payload, ("decision", "code"))
+    decision = payload.get("decision")
     ids = payload.get("policies", payload.get("policy_ids"))
     return RunApproval(
         at=str(record.get("timestamp", "")),
