@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -11,20 +12,32 @@ from pydantic_core import from_json, to_json
 
 from benchmarks.agentdojo.suites import Situation, Suite
 from mcp_tools_proxy.config.labels import load_labels
+from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import ToolSpec
-from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
+from mcp_tools_proxy.domain.errors import ApprovalPending, ProxyError, ToolFailed
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.outcome import Ok, RunNote
 from mcp_tools_proxy.domain.run import RunRequest, ToolLabels
+from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk, Approver
+from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
+from mcp_tools_proxy.gateway.approvals import Approvals, ApprovalTimes
 from mcp_tools_proxy.gateway.run_checks import RunChecks
 from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies, load_policies
 from mcp_tools_proxy.policy.cedar.fact_schema import action_of
-from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, read_policies
+from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from mcp_tools_proxy.policy.runs.values import embedded_values, scalars
+from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns
 from mcp_tools_proxy.storage.runs.run_store import MemoryRunStore, RunLimits
 
 CALLER = Caller(tenant_id="bench", user_id="user")
+COLLEAGUE = Principal(
+    tenant_id="bench",
+    user_id="colleague",
+    rights=frozenset({OperatorRight.APPROVE}),
+    executes=False,
+)
 NOW = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 LIMITS = RunLimits(runs=10_000_000, new_runs=10_000_000)
 
@@ -77,8 +90,47 @@ class CheckedSuite:
         names = None if tools is None else frozenset(self._specs[it].name for it in tools)
         request = RunRequest(run_id=uuid4().hex, task=task, tools=names)
         store = MemoryRunStore(LIMITS, max_bytes=10**9)
-        checks = RunChecks(store, self._rules, now=lambda: NOW)
-        return CheckedRun(self, self._specs, checks, request, list(planted))
+        colleague = Colleague()
+        checks = RunChecks(store, self._rules, colleague.open, now=lambda: NOW)
+        return CheckedRun(self, self._specs, checks, colleague, request, list(planted))
+
+
+class Colleague:
+    """A second person, who approves calls as at the console."""
+
+    def __init__(self) -> None:
+        records, times = ApprovalRecords(MemorySignIns(), [token_bytes(32)]), ApprovalTimes()
+        self._calls = Approvals(
+            records,
+            times,
+            server_entry=lambda _: None,
+            recorder=NoRecorder(),
+            notify=lambda *_: None,
+            now=lambda: NOW,
+        )
+        self._desk = ApprovalDesk(
+            records,
+            times,
+            recorder=NoRecorder(),
+            check_audit=lambda: None,
+            notify=lambda *_: None,
+            now=lambda: NOW,
+        )
+
+    async def open(self) -> Approvals:
+        """Return the approvals that calls ask for."""
+        return self._calls
+
+    async def approve(self, approval_id: str) -> None:
+        """Approve a waiting call."""
+        await self._desk.decide(Approver(COLLEAGUE, UNKNOWN_ORIGIN), approval_id, approved=True)
+
+
+class NoRecorder:
+    """Keeps no records."""
+
+    def record(self, *_: object, **__: object) -> None:
+        """Do nothing."""
 
 
 class CheckedRun:
@@ -93,6 +145,7 @@ class CheckedRun:
         suite: CheckedSuite,
         specs: Mapping[str, ToolSpec],
         checks: RunChecks,
+        colleague: Colleague,
         request: RunRequest,
         planted: list[object],
     ) -> None:
@@ -101,6 +154,7 @@ class CheckedRun:
         self._suite = suite
         self._specs = specs
         self._checks = checks
+        self._colleague = colleague
         self._request = request
         self._planted = planted
 
@@ -121,7 +175,7 @@ class CheckedRun:
         )
         results: list[object] = []
 
-        async def make() -> Ok:
+        async def make(_: Call) -> Ok:
             result, error = situation.make(tool, arguments)
             if error is not None:
                 raise ToolFailed(error)
@@ -130,20 +184,21 @@ class CheckedRun:
             return Ok(spec=spec, result={"structured_content": shown}, result_json=b"", tokens=0)
 
         try:
-            note = await self._checks.decide(call, spec)
-            asking = [it for it, mode in note.policies if mode == PolicyMode.APPROVE]
-            if asking:
-                self.asked.append(StoppedCall(tool, arguments, asking))
+            try:
+                await self._checks.call(call, spec, RunNote(), make)
+            except ApprovalPending as pending:
+                details = pending.details or {}
+                self.asked.append(StoppedCall(tool, arguments, _texts(details["policy_ids"])))
                 if not is_approved:
                     self.stopped.append(self.asked[-1])
                     return None
-            await self._checks.call(call, spec, RunNote(), make)
+                await self._colleague.approve(str(details["approval_id"]))
+                await self._checks.call(call, spec, RunNote(), make)
         except ToolFailed:
             return None
         except ProxyError as error:
-            ids = (error.details or {}).get("policy_ids")
-            named = list(map(str, ids)) if isinstance(ids, list) else [error.code]
-            self.stopped.append(StoppedCall(tool, arguments, named))
+            ids = _texts((error.details or {}).get("policy_ids"))
+            self.stopped.append(StoppedCall(tool, arguments, ids or [error.code]))
             return None
         return results[0]
 
@@ -164,6 +219,10 @@ def values_of(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[object]:
     """Return the values in arguments, also links, addresses and account numbers in texts."""
     found = [it for _, arguments in calls for it in scalars(arguments)]
     return list(dict.fromkeys((*found, *embedded_values(found))))
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list) else []
 
 
 def _objects_at(value: Any, path: str) -> list[dict[str, Any]]:
