@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
@@ -13,14 +13,14 @@ from benchmarks.agentdojo.suites import Situation, Suite
 from mcp_tools_proxy.config.labels import load_labels
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import ToolSpec
-from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
+from mcp_tools_proxy.domain.errors import ApprovalPending, ProxyError, ToolFailed
 from mcp_tools_proxy.domain.outcome import Ok, RunNote
 from mcp_tools_proxy.domain.run import RunRequest, ToolLabels
 from mcp_tools_proxy.gateway.run_checks import RunChecks
 from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies, load_policies
 from mcp_tools_proxy.policy.cedar.fact_schema import action_of
-from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, read_policies
+from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy, read_policies
 from mcp_tools_proxy.policy.runs.values import embedded_values, scalars
 from mcp_tools_proxy.storage.runs.run_store import MemoryRunStore, RunLimits
 
@@ -35,6 +35,10 @@ class StoppedCall(NamedTuple):
     tool: str
     arguments: Mapping[str, Any]
     policy_ids: Sequence[str]
+
+
+async def _no_approval() -> NoReturn:
+    raise ApprovalPending("a second person has to approve this call")
 
 
 class CheckedSuite:
@@ -55,9 +59,15 @@ class CheckedSuite:
         }
         if missing := {it.name for it in self._specs.values()} - self.labels.keys():
             raise ValueError(f"tools without labels: {', '.join(sorted(missing))}")
+        written = list(read_policies(policies.name, policies.read_text(encoding="utf-8")))
+        self._rules = self._prepared(written)
+        self._approved = self._prepared(it for it in written if it.mode is not PolicyMode.APPROVE)
+
+    def _prepared(self, written: Iterable[WrittenPolicy]) -> ActiveRunRules:
+        suite = self.suite
         active = load_policies(
             ActivePolicies(),
-            read_policies(policies.name, policies.read_text()),
+            written,
             actions=[
                 action_of(it.name, suite.name, self.labels[it.name], it.input_schema)
                 for it in self._specs.values()
@@ -67,8 +77,9 @@ class CheckedSuite:
         )
         if active.problems:
             raise ValueError("\n".join(f"{it.policy_id} {it.problem}" for it in active.problems))
-        self._rules = ActiveRunRules(())
-        self._rules.current = RunRules(labels=self.labels, policies=active)
+        rules = ActiveRunRules(())
+        rules.current = RunRules(labels=self.labels, policies=active)
+        return rules
 
     def run(
         self, task: str, tools: Iterable[str] | None, planted: Iterable[object] = ()
@@ -77,8 +88,11 @@ class CheckedSuite:
         names = None if tools is None else frozenset(self._specs[it].name for it in tools)
         request = RunRequest(run_id=uuid4().hex, task=task, tools=names)
         store = MemoryRunStore(LIMITS, max_bytes=10**9)
-        checks = RunChecks(store, self._rules, now=lambda: NOW)
-        return CheckedRun(self, self._specs, checks, request, list(planted))
+        checks, approved = (
+            RunChecks(store, it, _no_approval, now=lambda: NOW)
+            for it in (self._rules, self._approved)
+        )
+        return CheckedRun(self, self._specs, (checks, approved), request, list(planted))
 
 
 class CheckedRun:
@@ -92,7 +106,7 @@ class CheckedRun:
         self,
         suite: CheckedSuite,
         specs: Mapping[str, ToolSpec],
-        checks: RunChecks,
+        checks: tuple[RunChecks, RunChecks],
         request: RunRequest,
         planted: list[object],
     ) -> None:
@@ -100,7 +114,7 @@ class CheckedRun:
         self.asked: list[StoppedCall] = []
         self._suite = suite
         self._specs = specs
-        self._checks = checks
+        self._checks, self._approved_checks = checks
         self._request = request
         self._planted = planted
 
@@ -121,7 +135,7 @@ class CheckedRun:
         )
         results: list[object] = []
 
-        async def make() -> Ok:
+        async def make(_: Call) -> Ok:
             result, error = situation.make(tool, arguments)
             if error is not None:
                 raise ToolFailed(error)
@@ -129,15 +143,17 @@ class CheckedRun:
             shown = self._with_planted(spec.name, result)
             return Ok(spec=spec, result={"structured_content": shown}, result_json=b"", tokens=0)
 
+        note = RunNote()
         try:
-            note = await self._checks.decide(call, spec)
-            asking = [it for it, mode in note.policies if mode == PolicyMode.APPROVE]
-            if asking:
+            try:
+                await self._checks.call(call, spec, note, make)
+            except ApprovalPending:
+                asking = [it for it, mode, _ in note.policies if mode == PolicyMode.APPROVE]
                 self.asked.append(StoppedCall(tool, arguments, asking))
                 if not is_approved:
                     self.stopped.append(self.asked[-1])
                     return None
-            await self._checks.call(call, spec, RunNote(), make)
+                await self._approved_checks.call(call, spec, RunNote(), make)
         except ToolFailed:
             return None
         except ProxyError as error:
