@@ -338,41 +338,44 @@ _MAIL, _ORDER = "mail:search#emails[].id", "shop:get_order#order.id"
 _OTHERS = ("shop:get_order#order.items[].sku", "shop:get_order#order.codes[]")
 
 
+def _at_least(fact: str, *limits: int, value: Callable[[Facts], int]) -> Iterable[ModelPolicy]:
+    for least in limits:
+        yield _observed(
+            f"{fact}-{least}".replace('"', ""),
+            f"context has run && context.run.{fact} >= {least}",
+            lambda it, least=least: value(it) >= least,  # type: ignore[misc]
+            "shop:ping",
+            tool("shop:ping"),
+        )
+
+
 def _counts() -> Iterable[ModelPolicy]:
-    for name in ("calls", "errors", "repeats", "tokens"):
-        for least in (1, 2, 3, 5, 8, 40, 200):
-            yield _observed(
-                f"{name}-{least}",
-                f"context has run && context.run.{name} >= {least}",
-                lambda it, name=name, least=least: getattr(it.the_run, name) >= least,  # type: ignore[misc]
-                "shop:ping",
-                tool("shop:ping"),
-            )
-    for counter in ("called", "succeeded"):
-        for name in ("mail:search", "shop:get_order", "mail:prompts/get"):
-            for least in (1, 2, 3):
-                yield _observed(
-                    f"{counter}-{name}-{least}",
-                    f'context has run && context.run.{counter}["{name}"] >= {least}',
-                    lambda it, counter=counter, name=name, least=least: (  # type: ignore[misc]
-                        getattr(it.the_run, counter).get(name, 0) >= least
-                    ),
-                    "shop:ping",
-                    tool("shop:ping"),
-                )
+    counted: dict[str, Callable[[Facts], int]] = {
+        "calls": lambda it: it.the_run.calls,
+        "errors": lambda it: it.the_run.errors,
+        "repeats": lambda it: it.the_run.repeats,
+        "tokens": lambda it: it.the_run.tokens,
+    }
+    for name, value in counted.items():
+        yield from _at_least(name, 1, 2, 3, 5, 8, 40, 200, value=value)
+    for name in ("mail:search", "shop:get_order", "mail:prompts/get"):
+        yield from _at_least(f'called["{name}"]', 1, 2, 3, value=_entry("called", name))
+        yield from _at_least(f'succeeded["{name}"]', 1, 2, 3, value=_entry("succeeded", name))
+    for name in ("shop:mystery#n", "shop:refund#cents"):
+        total = _entry("total", name)
+        yield from _at_least(f'total["{name}"]', 1, 10, 300, 500, 1000, 2000, value=total)
+
+
+def _entry(counts: str, name: str) -> Callable[[Facts], int]:
+    return lambda it: int(getattr(it.the_run, counts).get(name, 0))
+
+
+def _seen() -> Iterable[ModelPolicy]:
     for seen in (*(f"label:{it}" for it in ALL), "server:mail", "server:shop", "server:gateway"):
         yield _observed(
             f"seen-{seen}",
             f'context has run && context.run.seen.contains("{seen}")',
             lambda it, seen=seen: seen in it.the_run.seen,  # type: ignore[misc]
-            "shop:ping",
-            tool("shop:ping"),
-        )
-    for least in (1, 10, 500):
-        yield _observed(
-            f"total-n-{least}",
-            f'context has run && context.run.total["shop:mystery#n"] >= {least}',
-            lambda it, least=least: it.the_run.total.get("shop:mystery#n", 0) >= least,  # type: ignore[misc]
             "shop:ping",
             tool("shop:ping"),
         )
@@ -406,6 +409,7 @@ LOGGING = (
     *_origins("shop:refund", "order_id", _MAIL, _ORDER, *_OTHERS),
     *_origins("shop:mystery", "n", _ORDER),
     *_counts(),
+    *_seen(),
     *_places(),
 )
 """Policies that only log, so that each fact is compared and not only what it decides."""

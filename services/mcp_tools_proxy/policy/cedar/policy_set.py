@@ -33,8 +33,9 @@ class PolicyVerdict(NamedTuple):
 
     ``failed`` tells why the ``failing`` policies could not be evaluated: such a call is refused,
     because Cedar skips a policy that fails and would permit the call. ``run_required`` are policies
-    that need a run, which the call does not name. ``log_failed`` tells why ``log_only`` policies could not be
-    evaluated: they never change the outcome of a call, so skipping them permits nothing.
+    that need a run, which the call does not name. ``log_failed`` tells why ``log_only`` policies
+    could not be evaluated: they never change the outcome of a call, so skipping them permits
+    nothing.
     """
 
     enforced: Sequence[WrittenPolicy] = ()
