@@ -28,7 +28,13 @@ from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
 from mcp_tools_proxy.storage.runs.run_store import MemoryRunStore, RunStore
 from tests.contract.compared_runs import TOOLS, Comparison
 from tests.contract.random_runs import RandomCall, RandomRun, random_run
-from tests.contract.run_model import Decision, ModelCall, ModelPolicy
+from tests.contract.run_model import (
+    Decision,
+    ModelCall,
+    ModelCaller,
+    ModelOutcome,
+    ModelPolicy,
+)
 from tests.contract.run_stores import limits, open_replicas
 from tests.contract.run_world import DECIDING, LABELS, LOGGING, SCHEMAS, SERVERS, input_schema
 from tests.support.configuration import write_json
@@ -303,3 +309,35 @@ async def test_two_replicas_decide_like_the_model(
                 run, replicas.stores, all_rules[which], replicas.advance, prefix=f"{uuid4()}/"
             )
             await Comparison(run, gateway, POLICY_SETS[which]).compare()
+
+
+async def test_forgotten_identifiers_lead_to_refusals_only(tmp_path: Path) -> None:
+    known_order = [it for it in DECIDING if it.policy_id == "known-order"]
+    rules = await asyncio.to_thread(rules_of, tmp_path / "rules", known_order)
+    store = MemoryRunStore(limits(), max_bytes=10**8)
+    gateway = CheckedCalls(random_run(0), [store], rules, asyncio.sleep)
+
+    def of(tool: str, arguments: dict[str, object], result: dict[str, object]) -> RandomCall:
+        call = ModelCall(
+            caller=ModelCaller(tenant="acme", user="ann"),
+            tool=tool,
+            arguments=arguments,
+            run_id="r",
+            now=datetime.now(UTC),
+        )
+        return RandomCall(call=call, outcome=ModelOutcome(), result=result)
+
+    async def code(order_id: str) -> str:
+        refund = of("shop:refund", {"order_id": order_id, "cents": 1}, {})
+        return (await gateway.call(refund)).code
+
+    assert await code("order 0") == "POLICY_DENIED"
+    for number in range(3_000):
+        order = {"order": {"id": f"order {number}"}}
+        await gateway.call(of("shop:get_order", {"id": 1}, {"structured_content": order}))
+    asked = random.Random(51).sample(range(3_000), 100)  # noqa: S311
+    codes = {it: await code(f"order {it}") for it in sorted(asked)}
+    assert set(codes.values()) == {"OK", "POLICY_DENIED"}
+    permitted = [it for it, code in codes.items() if code == "OK"]
+    assert permitted == sorted(asked)[-len(permitted) :]  # the oldest are forgotten
+    assert [await code(f"order {it}") for it in (3_000, -1)] == ["POLICY_DENIED"] * 2
