@@ -317,9 +317,10 @@ class Facts:
         return found
 
     def embedded(self) -> set[str]:
+        """Return the origins of addresses: in all arguments if the call only reads."""
         found: set[str] = set()
         for name, value in self.args.items():
-            if not self._is_target(name):
+            if not self._is_target(name) or not self.tool.labels & CHANGING:
                 for it in scalars_in(value, self.tool.keys):
                     if isinstance(it, str):
                         found |= self._origins(embedded_in(it))
@@ -345,6 +346,11 @@ def checked(number: int) -> int:
     if not -LARGEST - 1 <= number <= LARGEST:
         raise CannotTell("overflow")
     return number
+
+
+def _denied_by(rule: str) -> Decision:
+    fired = frozenset({(rule, "enforce")})
+    return Decision(code="POLICY_DENIED", ids=frozenset({rule}), fired=fired)
 
 
 class Rules:
@@ -391,9 +397,9 @@ class Rules:
         if run is not None:
             names = {tool.name, *tool.other_names}
             if run.read_only and tool.labels & CHANGING:
-                return Decision(code="POLICY_DENIED", ids=frozenset({"run.read_only"}))
+                return _denied_by("run.read_only")
             if run.tools is not None and tool.is_tool and not names & run.tools:
-                return Decision(code="POLICY_DENIED", ids=frozenset({"run.tools"}))
+                return _denied_by("run.tools")
             if run.failures.get(call.digest, 0) >= 3:
                 return Decision(code="LOOP_STOPPED")
             limits = self.agent_limits.get(call.caller.agent, self.limits)

@@ -391,7 +391,7 @@ def _places() -> Iterable[ModelPolicy]:
                 action,
                 tool(action),
             )
-    for action in ("mail:send", "shop:refund"):
+    for action in ("mail:send", "shop:refund", "mail:search", "shop:get_order"):
         for source in ("task", "claimed", "text", _MAIL, _ORDER):
             yield _observed(
                 f"{action}/embedded/{source}",

@@ -37,6 +37,7 @@ from tests.contract.run_model import (
 )
 from tests.contract.run_stores import limits, open_replicas
 from tests.contract.run_world import DECIDING, LABELS, LOGGING, SCHEMAS, SERVERS, input_schema
+from tests.support.builders import no_approvals
 from tests.support.configuration import write_json
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer
@@ -148,7 +149,7 @@ def error_of(found: RandomCall) -> ProxyError:
 
 
 def decision_of(error: Exception | None, note: RunNote) -> Decision:
-    fired = frozenset((str(it), str(mode)) for it, mode in note.policies)
+    fired = frozenset((it.policy_id, it.mode) for it in note.policies)
     if error is None:
         return Decision(number=note.number, labels=note.labels, fired=fired)
     if not isinstance(error, ProxyError):
@@ -183,7 +184,7 @@ class CheckedCalls:
             by_agent={name: RunQuota(**it) for name, it in run.agent_limits.items()},
         )
         self._now = datetime.now(UTC)
-        self._checks = [RunChecks(it, active, now=lambda: self._now) for it in stores]
+        self._checks = [RunChecks(it, active, no_approvals, now=lambda: self._now) for it in stores]
         self._chance = random.Random(run.seed)  # noqa: S311
         self._prefix = prefix
         self._advance = advance
@@ -240,7 +241,7 @@ class _Server:
         self._found, self._spec = found, spec
         self.was_called = False
 
-    async def make(self) -> Ok:
+    async def make(self, _call: Call) -> Ok:
         found, self.was_called = self._found, True
         for _ in range(found.pauses):
             await asyncio.sleep(0)
