@@ -165,6 +165,48 @@ async def test_a_run_declares_its_tools_and_that_it_only_reads() -> None:
         assert await service.code("shop:echo", {}, run=a_run(read_only=True)) == "POLICY_DENIED"
 
 
+async def test_what_a_failed_request_declares_is_kept() -> None:
+    async with shop() as service:
+        run = a_run(tools=["shop:send_email"], read_only=True)
+        assert await service.code("shop:send_email", {"to": 5}, run=run) == "INVALID_ARGUMENTS"
+        run = {"id": run["id"]}
+        found = await refusal(service, "shop:send_email", {"to": "a@b.c"}, run=run)
+        assert found == ("POLICY_DENIED", ["run.read_only"])
+        found = await refusal(service, "shop:get_order", {"id": "1"}, run=run)
+        assert found == ("POLICY_DENIED", ["run.tools"])
+
+
+async def test_what_a_request_over_its_budget_declares_is_kept() -> None:
+    rule = {"name": "orders", "match": {"tool": "shop:get_order"}, "window_s": 60, "calls": 1}
+    CONFIG_DIR.mkdir()
+    write_json(CONFIG_DIR / "limits.json", {"rules": [rule]})
+    async with shop() as service:
+        order, run = {"id": "1"}, a_run(read_only=True)
+        assert await service.code("shop:get_order", order) == "OK"
+        assert await service.code("shop:get_order", order, run=run) == "RATE_LIMIT_EXCEEDED"
+        refund = {"order_id": "1", "cents": 1}
+        found = await refusal(service, "shop:refund", refund, run={"id": run["id"]})
+        assert found == ("POLICY_DENIED", ["run.read_only"])
+
+
+async def test_a_declaration_that_cannot_be_kept_permits_nothing() -> None:
+    async with shop() as service:
+        run = a_run(tools=[f"shop:tool_{it}_{'x' * 200}" for it in range(400)])
+        assert await service.code("shop:get_order", {"id": "1"}, run=run) == "LOOP_STOPPED"
+        found = await refusal(service, "shop:get_order", {"id": "1"}, run={"id": run["id"]})
+        assert found == ("POLICY_DENIED", ["run.tools"])
+
+
+async def test_a_policy_that_cannot_be_evaluated_is_named() -> None:
+    async with shop(TOTAL, NO_SEND) as service:
+        refund = {"order_id": "1", "cents": 2**63}
+        with capture_logs() as lines:
+            found = await refusal(service, "shop:refund", refund, run=a_run())
+        assert found == ("POLICY_DENIED", ["total"])
+        (line,) = (it for it in lines if "run_id" in it)
+        assert line["policies"] == [{"id": "total", "mode": "enforce"}]
+
+
 async def test_the_fourth_identical_failure_is_stopped() -> None:
     async with shop() as service:
         run = a_run()
@@ -174,6 +216,9 @@ async def test_the_fourth_identical_failure_is_stopped() -> None:
         assert await service.code("shop:is_error", {"a": 1}, run=a_run()) == "TOOL_FAILED"
         codes = [await service.code("nope", {}, run=run) for _ in range(4)]
         assert codes == ["TOOL_NOT_FOUND"] * 3 + ["LOOP_STOPPED"]
+        window = {"doc_id": "doc_1", "anchor_chunk_id": "c"}
+        codes = [await service.code("read_chunk_window", window, run=run) for _ in range(4)]
+        assert codes == ["RETRIEVAL_NOT_CONFIGURED"] * 4  # HTTP 503 is no loop
 
 
 async def test_the_same_id_of_another_caller_is_another_run() -> None:

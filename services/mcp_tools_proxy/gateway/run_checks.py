@@ -26,6 +26,7 @@ from mcp_tools_proxy.domain.errors import (
     PolicyUnavailable,
     ProxyError,
     RateLimitExceeded,
+    RetrievalNotConfigured,
     RunRefused,
     RunRequired,
     ToolFailed,
@@ -112,8 +113,8 @@ class RunChecks:
             return await make(call)
         try:
             made = await make(call if checked.grant is None else replace(call, is_sent_once=True))
-        except ProxyError as error:
-            await self._end(checked, error)
+        except Exception as error:
+            await self._end(checked, error if isinstance(error, ProxyError) else InternalError())
             raise
         await self._end(checked, made)
         return made
@@ -141,18 +142,27 @@ class RunChecks:
     async def refused(self, call: Call, error: ProxyError) -> ProxyError:
         """Count a call that failed before its run was asked, and return the error to show.
 
-        The fourth identical one is stopped, like any other loop.
+        The fourth identical one is stopped, like any other loop. What the request declares is kept:
+        the next one may not repeat it. A call over its budget is not counted.
         """
         run = call.run
-        if run is None or isinstance(error, RunRefused | RateLimitExceeded):
+        if run is None or isinstance(error, RunRefused):
+            return error
+        is_counted = not isinstance(error, RateLimitExceeded)
+        if not is_counted and run.tools is None and not run.read_only:
             return error
         digest = _digest(call, call.name)
 
         def count(memory: RunMemory) -> ProxyError:
-            if memory.is_loop(digest):
-                return _loop_stopped()
-            memory.refuse(digest, may_be_repeated=_may_be_repeated(error))
-            return error
+            try:
+                memory.declare(run)
+            except RunFull as full:
+                return _full(full)
+            if not is_counted:
+                return error
+            is_loop = memory.is_loop(digest)
+            memory.refuse(digest, may_be_repeated=is_loop or _may_be_repeated(error))
+            return _loop_stopped() if is_loop else error
 
         try:
             return await self._store.update(run_key(call.caller, run.run_id), count)
@@ -334,8 +344,10 @@ class _CheckedCall:
     def begin(self, run: RunRequest, memory: RunMemory) -> _Refusal:
         """Decide on the call, and count it; return the refusal, which the run counts as well.
 
-        A call that waits for an approval is not counted: it is repeated.
+        A call that waits for an approval is not counted: it is repeated. A store over several
+        replicas can ask again, after a call of another one.
         """
+        self._note.number = None
         try:
             memory.declare(run)
             refusal = self._refusal(memory)
@@ -396,7 +408,8 @@ class _CheckedCall:
         if self._seen is None:
             return _unavailable(("the tool is new, and the policies are being prepared for it",))
         verdict = self._policies.decide(self._seen, memory)
-        fired = (*verdict.enforced, *verdict.approve, *verdict.logged, *verdict.run_required)
+        stopping = (*verdict.failing, *verdict.enforced)
+        fired = (*stopping, *verdict.approve, *verdict.logged, *verdict.run_required)
         self._note.policies = tuple(
             PolicyNote(it.policy_id, it.mode.value, it.message) for it in fired
         )
@@ -411,6 +424,7 @@ class _CheckedCall:
         if verdict.failed:
             return PolicyDenied(
                 "a policy could not be evaluated for this call; tell an operator",
+                details={"policy_ids": [it.policy_id for it in stopping]},
                 reason="; ".join(verdict.failed)[:1_000],
             )
         if verdict.enforced:
@@ -487,7 +501,7 @@ def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
 def _may_be_repeated(error: ProxyError) -> bool:
     """Return whether the same call can succeed later, so that to repeat it is no loop."""
     if error.retryable or isinstance(
-        error, ToolTimeout | LoginRequired | InternalError | RunRefused
+        error, ToolTimeout | LoginRequired | RetrievalNotConfigured | RunRefused
     ):
         return True
     return isinstance(error, ToolFailed) and _NOT_READY.search(error.message) is not None

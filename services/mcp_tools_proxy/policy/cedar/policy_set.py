@@ -31,10 +31,11 @@ _BASE = {
 class PolicyVerdict(NamedTuple):
     """The policies that forbid a call, by their mode, in the order of their ids.
 
-    ``failed`` tells why policies could not be evaluated: such a call is refused, because Cedar
-    skips a policy that fails and would permit the call. ``run_required`` are policies that need a
-    run, which the call does not name. ``log_failed`` tells why ``log_only`` policies could not be
-    evaluated: they never change the outcome of a call, so skipping them permits nothing.
+    ``failed`` tells why the ``failing`` policies could not be evaluated: such a call is refused,
+    because Cedar skips a policy that fails and would permit the call. ``run_required`` are policies
+    that need a run, which the call does not name. ``log_failed`` tells why ``log_only`` policies
+    could not be evaluated: they never change the outcome of a call, so skipping them permits
+    nothing.
     """
 
     enforced: Sequence[WrittenPolicy] = ()
@@ -45,6 +46,7 @@ class PolicyVerdict(NamedTuple):
     log_failed: Sequence[str] = ()
     unavailable: Sequence[str] = ()
     """Why policies cannot be evaluated yet; the call can be repeated later."""
+    failing: Sequence[WrittenPolicy] = ()
 
     @property
     def refuses(self) -> bool:
@@ -105,6 +107,25 @@ class _PreparedPolicies:
             failed = ["a refusal without a policy"]
         return [self.policies[it] for it in reasons], failed
 
+    def failing(
+        self, call: PolicyCall, memory: RunMemory | None, failed: Iterable[str]
+    ) -> list[WrittenPolicy]:
+        """Return the policies that could not be evaluated; ``failed`` are Cedar's errors."""
+        return [
+            it
+            for policy_id, it in sorted(self.policies.items())
+            if any(f"policy `{policy_id}`:" in error for error in failed)
+            or not _has_facts(it, call, memory)
+        ]
+
+
+def _has_facts(policy: WrittenPolicy, call: PolicyCall, memory: RunMemory | None) -> bool:
+    try:
+        request_of(call, memory, policy.facts.paths)
+    except FactUnavailable:
+        return False
+    return True
+
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicies:
@@ -137,7 +158,8 @@ class ToolPolicies:
         try:
             entities = entities_of(call)
         except ValueError as error:
-            return PolicyVerdict(failed=[str(error)])
+            unknown = [*self.binding.policies.values()]
+            return PolicyVerdict(failed=[str(error)], failing=unknown)
         if memory is None and self.scopes.policies:
             required, failed = self.scopes.fired(call, memory, entities)
             if failed or required:
@@ -149,6 +171,7 @@ class ToolPolicies:
             fired, failed = self.binding.fired(call, memory, entities)
         if not fired and not failed and not log_failed:
             return PERMITTED
+        failing = self.binding.failing(call, memory, failed) if failed else ()
         by_mode = {mode: [it for it in fired if it.mode is mode] for mode in PolicyMode}
         return PolicyVerdict(
             by_mode[PolicyMode.ENFORCE],
@@ -156,4 +179,5 @@ class ToolPolicies:
             by_mode[PolicyMode.LOG_ONLY],
             failed,
             log_failed=log_failed,
+            failing=failing,
         )

@@ -146,7 +146,7 @@ _CALL, _PAIR = Struct(f"<{VALUE_BYTES}sB"), Struct(f"<{VALUE_BYTES}sH")
 class RunMemory:
     """The facts of a run, about 3 kB for 20 calls and 100 identifiers.
 
-    Methods change nothing if they raise.
+    Methods change nothing if they raise, except that ``declare`` narrows.
     """
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES))
@@ -208,25 +208,31 @@ class RunMemory:
         return _COUNTERS_BYTES + self.name_bytes + len(self.made.content) + len(self.tasks)
 
     def declare(self, request: RunRequest) -> None:
-        """Add the words of a task, and narrow ``tools`` and ``read_only``. Raises RunFull."""
-        tasks, last_task = self.tasks, self.last_task
-        if request.task:
-            # runtimes repeat the task in each request, and its words take 20 µs
-            last_task = value_hash(self.key, request.task).hex()
-            if last_task != self.last_task:
-                tasks = self._with_task(request.task)
-        tools, names = self.tools, 0
-        if request.tools is not None:
-            known = request.tools if tools is None else request.tools.intersection(tools)
-            tools = sorted(filter(_is_utf8, known))
-            names = sum(map(_json_size, tools)) if self.tools is None else 0
-        self._check_space(
-            len(tasks) - len(self.tasks) + names,
-            "the task and tools of its run are too long to be kept",
-        )
-        self.tasks, self.last_task, self.tools = tasks, last_task, tools
-        self.name_bytes += names
+        """Add the words of a task, and narrow ``tools`` and ``read_only``.
+
+        Raises RunFull if not all of it can be kept. The run is narrowed all the same, to no tools
+        if their names are too long: the next request may not declare them again.
+        """
         self.read_only = self.read_only or request.read_only
+        if request.tools is not None:
+            self._narrow(request.tools)
+        if request.task:
+            tasks = self._with_task(request.task)
+            self._check_space(
+                len(tasks) - len(self.tasks), "the task of its run is too long to be kept"
+            )
+            self.tasks = tasks
+
+    def _narrow(self, declared: frozenset[str]) -> None:
+        if self.tools is not None:
+            self.tools = [it for it in self.tools if it in declared]
+            return
+        tools = sorted(filter(_is_utf8, declared))
+        names = sum(map(_json_size, tools))
+        self.tools = []
+        self._check_space(names, "the tools of its run are too many to be kept")
+        self.tools = tools
+        self.name_bytes += names
 
     def _with_task(self, task: str) -> bytes:
         if len(task) > MAX_TASK_CHARS:

@@ -33,10 +33,12 @@ def _folded(text: str) -> str:
 
 
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])|[0-9]{2}-[0-9]{2}-[0-9]{4}(?![0-9])"
-_IBAN = r"(?<![a-z0-9])[a-z]{2}[0-9]{2}(?: [a-z0-9]{1,4}){3,8}"
+_IBAN = (
+    r"(?<![a-z0-9])[a-z]{2}[0-9]{2}"
+    r"(?: [a-z0-9]{4}(?![a-z0-9])){2,7}(?: [a-z0-9]{1,4}(?![a-z0-9]))?"
+)
 _GROUPS = rf"(?<![\w+])\+?[0-9]++(?:[ -](?!{_DATE})[0-9]++)+"
 _ACCOUNT = re.compile(f"(?P<iban>{_IBAN})|{_DATE}|(?P<groups>{_GROUPS})")
-_ONLY_GROUPS = re.compile(f"{_DATE}|(?P<groups>{_GROUPS})")
 
 _IN_GROUPS = re.compile("[0-9][ -][0-9a-z]")
 
@@ -44,23 +46,35 @@ _ACCOUNT_DIGITS = 8
 """Minimum digits of an account or telephone number."""
 
 
-def _joined_account(match: re.Match[str]) -> str:
-    """Return an account number without the spaces and hyphens between its groups.
+def _with_joined_accounts(normal: str) -> str:
+    """Return a text whose account numbers have no spaces and hyphens between their groups.
 
-    Otherwise its groups would be words, and a part of it would be a value of the task.
+    Otherwise the groups would be words, and a part of an account would be a value of the task.
     """
-    found = match.groupdict()
-    if (groups := found["groups"]) is not None:
-        joined = groups.replace(" ", "").replace("-", "")
-        return joined if len(joined) >= _ACCOUNT_DIGITS else groups
-    if (iban := found.get("iban")) is None:
-        return match[0]
-    parts = iban.split(" ")
+    parts, end = [], 0
+    while (match := _ACCOUNT.search(normal, end)) is not None:
+        parts.append(normal[end : match.start()])
+        found, groups = match[0], match["groups"]
+        if match["iban"] is not None:
+            found, joined = _iban_at_start(found)
+            parts.append(joined)
+        elif groups is not None:
+            joined = groups.replace(" ", "").replace("-", "")
+            parts.append(joined if len(joined) >= _ACCOUNT_DIGITS else groups)
+        else:
+            parts.append(found)
+        end = match.start() + len(found)
+    return "".join((*parts, normal[end:]))
+
+
+def _iban_at_start(groups: str) -> tuple[str, str]:
+    """Return the IBAN at the start of groups, with and without spaces, or the first group."""
+    parts = groups.split(" ")
     for end in range(len(parts), 3, -1):
         joined = "".join(parts[:end])
         if _is_iban(joined):
-            return " ".join((joined, *parts[end:]))
-    return _ONLY_GROUPS.sub(_joined_account, iban)
+            return " ".join(parts[:end]), joined
+    return parts[0], parts[0]
 
 
 def _is_iban(text: str) -> bool:
@@ -77,7 +91,7 @@ def normal_text(value: object) -> str | None:
             normal = " ".join(_folded(value).split())
             if _IN_GROUPS.search(normal) is None:
                 return normal
-            return _ACCOUNT.sub(_joined_account, normal)
+            return _with_joined_accounts(normal)
         case bool():
             return None
         case int():

@@ -206,6 +206,17 @@ class RedisRunStore(RunStore):
         except RedisDown as error:
             raise StateUnavailable(AWAY, reason=str(error)) from None
 
+    async def look(self, key: RunKey, read: Change[T]) -> T:
+        """Return what ``read`` returns of a run's memory in Redis, as other replicas left it."""
+        if self._problem is not None:
+            raise StateUnavailable(AWAY, reason=self._problem)
+        try:
+            async with self._used.turn(key):
+                known = await self._find(key, may_begin=True)
+        except RedisDown as error:
+            raise StateUnavailable(AWAY, reason=str(error)) from None
+        return read(RunMemory() if known is None else known.memory.copy())
+
     async def _update(self, key: RunKey, change: Change[T], *, may_begin: bool) -> T:
         known = self._last.get(key.digest) or await self._find(key, may_begin=may_begin)
         for _ in range(MAX_ATTEMPTS):

@@ -184,10 +184,26 @@ def test_long_tasks_and_declarations_are_refused_with_their_limit() -> None:
     memory = RunMemory()
     for task in ("x" * (MAX_TASK_CHARS + 1), "w " * 4_001):
         with pytest.raises(RunFull, match=r"of its run ha(s|ve) .* continue in another run"):
-            memory.declare(request(task=task, read_only=True))
-    with pytest.raises(RunFull, match="too long to be kept"):
+            memory.declare(request(task=task))
+    with pytest.raises(RunFull, match="too many to be kept"):
         memory.declare(request(tools=frozenset(f"tool{it}" for it in range(10_000))))
-    assert (memory.tasks, memory.tools, memory.read_only) == (b"", None, False)
+    assert memory.tasks == b""
+
+
+def test_a_declaration_that_cannot_be_kept_narrows_the_run() -> None:
+    memory, long = RunMemory(), "x" * (MAX_TASK_CHARS + 1)
+    with pytest.raises(RunFull):
+        memory.declare(request(task=long, tools=frozenset({"a", "b"}), read_only=True))
+    assert (memory.tools, memory.read_only) == (["a", "b"], True)
+    many = frozenset(f"tool{it}" for it in range(10_000))
+    memory.declare(request(tools=many | {"a"}))
+    assert memory.tools == ["a"]
+    memory = RunMemory()
+    with pytest.raises(RunFull):
+        memory.declare(request(tools=many))
+    assert memory.tools == []
+    memory.declare(request(tools=frozenset({"tool1"})))
+    assert memory.tools == []
 
 
 def test_equal_tasks_take_space_once() -> None:

@@ -43,6 +43,13 @@ def is_of_task(task: str, value: object) -> bool:
         ("pay €20 to her", "20"),
         ("pay DE89 3704 0044 0532 0130 00 please", "DE89370400440532013000"),
         ("pay DE89370400440532013000 now", "de89 3704 0044 0532 0130 00"),
+        # "toda" would make a second valid IBAN with the account before it
+        ("pay DE89 3704 0044 0532 0130 00 today", "DE89370400440532013000"),
+        (
+            "FR14 2004 1010 0505 0001 3M02 606 to GB82 WEST 1234 5698 7654 32",
+            "GB82WEST12345698765432",
+        ),
+        ("order no12 DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),
         ("call +49 170 1234567 today", "+491701234567"),
         ("remove report*", "report*"),
         ("show ~/notes and .env", ".env"),
