@@ -181,10 +181,15 @@ def _mark_word(
     before: str,
     following: str,
 ) -> None:
+    first = page.character(word.start)
+    if not first.size:
+        return
+    base = _base_of(page, previous, first, usual)
+    if _kind(first, _level(base, usual)) is _Kind.FULL and page.is_one_object(word):
+        return
     characters = page.characters(word)
     if not all(character.size for character in characters):
         return
-    base = _base_of(page, previous, characters[0], usual)
     runs = _runs(characters, base, usual)
     if all(run.kind is _Kind.FULL for run in runs):
         return
@@ -222,8 +227,7 @@ def _is_near(script: Character, base: Character, usual: Character, most: float) 
 def _runs(
     characters: Sequence[Character], base: Character | None, usual: Character
 ) -> list[_ScriptRun]:
-    level = base if base is not None and base.size >= _SMALL * usual.size else usual
-    full = base
+    level, full = _level(base, usual), base
     kinds: list[tuple[_Kind, Character, Character | None]] = []
     for character in characters:
         kind = _kind(character, level)
@@ -246,6 +250,11 @@ def _runs(
             kind = _Kind.FULL  # noqa: PLW2901 - such as the limits of a sum
         runs.append(_ScriptRun(kind, text, after))
     return runs
+
+
+def _level(base: Character | None, usual: Character) -> Character:
+    """Return the character that a script after ``base`` is compared with."""
+    return base if base is not None and base.size >= _SMALL * usual.size else usual
 
 
 def _ends(runs: Sequence[_ScriptRun], characters: Sequence[Character]) -> list[Character]:

@@ -40,13 +40,17 @@ def read_page_text(
     if page.is_located:
         spans = page.spans()
         shapes = read_shapes(pdf_page)
+        is_from_right, is_spaced = has_right_to_left(text), has_ideographs(text)
         has_tables = may_have_tables(page, has_lines=shapes.paths >= _FEW_LINES)
-        if has_tables or has_right_to_left(text) or has_ideographs(text) or shapes.scripts is None:
+        if has_tables or is_from_right or is_spaced or shapes.scripts is None:
             located = spans
         else:
             located = _beside_scripts(page, spans, shapes.scripts)
         lines = _joined_lines(page, [page.words(span) for span in located])
-        _correct(page, lines, shapes.scripts or ())
+        _correct(page, lines, shapes.scripts or (), is_from_right=is_from_right)
+        if is_spaced:
+            for line in lines:
+                join_spaced_characters(line)
         if has_tables:
             tables = find_tables(pdf_page, page, lines)
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
@@ -77,17 +81,16 @@ def _correct(
     page: PageCharacters,
     lines: list[list[PageWord]],
     scripts: Sequence[tuple[float, float]],
+    *,
+    is_from_right: bool,
 ) -> None:
-    if has_right_to_left(page.text):
+    if is_from_right:
         join_marked_letters(page, lines)
     for line in lines:
         is_beside = any(bottom <= line[0].y <= top for bottom, top in scripts)
         mark_scripts(page, line, is_beside=is_beside)
-    if has_right_to_left(page.text):
+    if is_from_right:
         order_letters(page, lines)
-    if has_ideographs(page.text):
-        for line in lines:
-            join_spaced_characters(line)
 
 
 def _joined_lines(page: PageCharacters, lines: Sequence[list[PageWord]]) -> list[list[PageWord]]:
