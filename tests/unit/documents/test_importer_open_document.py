@@ -261,6 +261,44 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     assert document.warnings[0].message.startswith("9 letters")
 
 
+def test_comments_on_cells_and_formulas_without_values_of_sheets() -> None:
+    note = (
+        "<office:annotation><dc:creator>Ann</dc:creator><text:p>{}</text:p></office:annotation>"
+        "<text:p>{}</text:p>"
+    )
+    formula = '<table:table-cell table:formula="of:=1+1" {}/>'
+    row = "<table:table-row {}>{}</table:table-row>"
+    body = (
+        '<table:table table:name="S"><table:table-column/>'
+        + row.format("", cell("a") + cell("b") + cell("c"))
+        + row.format('table:number-rows-repeated="7"', cell(""))
+        + row.format(
+            "",
+            formula.format('table:number-columns-repeated="2" office:value-type="float"')
+            + f"<table:table-cell>{note.format('Really?', '5')}</table:table-cell>",
+        )
+        + row.format(
+            "",
+            formula.format('office:value-type="float" office:value="2"')
+            + formula.format('office:value-type="string" office:string-value=""'),
+        )
+        + row.format(
+            'table:visibility="collapse"',
+            formula.format("") + f"<table:table-cell>{note.format('gone', '')}</table:table-cell>",
+        )
+        + "</table:table>"
+    )
+    data = file_of(body, kind="spreadsheet")
+    document = import_ods(data, ORIGIN)
+    table = "## S\n\n| a | b | c |\n| --- | --- | --- |\n|  |  | 5 |\n| 2 |  |  |\n"
+    assert document.pages == (f"{table}\n[Comment on C9 by Ann: Really?]\n",)
+    assert [it.message.split(" of ")[0].split(",")[0] for it in document.warnings] == [
+        "2 formulas have no stored value",
+        "4 letters",
+    ]
+    assert import_ods(data, replace(ORIGIN, with_notes=False)).pages == (table,)
+
+
 @each_row(
     ("data", "reason"),
     [

@@ -1,6 +1,7 @@
 """XLSX and XLS workbooks as documents."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, I
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
 from mcp_tools_proxy.documents.importers.workbook_looks import shown_number
 from mcp_tools_proxy.domain.document import Document
-from tests.support.office_files import zip_of
+from tests.support.office_files import relations_of, zip_of
 from tests.support.tables import each_row
 from tests.support.workbooks import Cell, sheet_of, xlsx_of
 
+MAIN = 'comments xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 FILES = Path(__file__).parent / "files"
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="prices")
 
@@ -184,6 +186,14 @@ def test_an_xls_file_is_shown_as_an_xlsx_file() -> None:
     assert hidden_letters(document) == str(len("secret12345TRUE" + "unseen" + "gone"))
 
 
+def test_comments_of_an_xls_file_are_read() -> None:
+    document = imported((FILES / "commented.xls").read_bytes())
+    assert document.pages[0].endswith(
+        "| North | 10 | 20 |\n\n[Comment on A3 by Ann: Without the islands]\n"
+    )
+    assert hidden_letters(document) == str(len("x" + "unseen note"))
+
+
 @given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=4)), max_size=8))
 def test_a_damaged_xls_file_is_read_or_refused(
     changes: list[tuple[int, bytes]],
@@ -206,10 +216,82 @@ def test_errors_in_cells_are_shown() -> None:
     assert document.pages[0].splitlines()[-1] == "| #REF! | #DIV/0! | #N/A | 4 |"
 
 
+def test_formulas_without_values_are_a_warning() -> None:
+    cells = (
+        '<c r="A2"><f>SUM(B2:C2)</f></c><c r="B2"><f>1+1</f><v></v></c><c r="C2"><f t="shared" '
+        'si="0"/><v/></c><c r="D2"><f>2*2</f><v>4</v></c><c r="E2" t="str"><f>""</f><v></v></c>'
+        '<c r="F2" s="1"/><c r="G2"><f>hidden</f></c>'
+    )
+    xml = sheet_of([[*"abcdefg"], []], before='<cols><col min="7" max="7" hidden="1"/></cols>')
+    xml = xml.replace('<row r="2">', f'<row r="2">{cells}')
+    document = imported(xlsx_of({"S": xml, "H": xml}, states={"H": "hidden"}))
+    assert document.pages[0].splitlines()[-1] == "|  |  |  | 4 |  |  |"
+    assert [it.message for it in document.warnings if it.code == "formulas_without_values"] == [
+        "3 formulas have no stored value, so that the cells are empty"
+    ]
+
+
+NOTES = """<comments xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><authors>
+<author>Ann</author><author>tc={1}</author></authors><commentList>
+<comment ref="B2" authorId="0"><text><r><t>Ann:</t></r><r><t xml:space="preserve">
+without tax</t></r></text></comment>
+<comment ref="A1" authorId="1"><text><t>[Threaded comment] Which region?</t></text></comment>
+<comment ref="C2" authorId="0"><text><t>unseen</t></text></comment></commentList></comments>"""
+THREADS = """<ThreadedComments
+xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments">
+<threadedComment ref="A1" personId="{P}" id="{1}"><text>Which region?</text></threadedComment>
+<threadedComment ref="A1" personId="{Q}" id="{2}" parentId="{1}"><text>North</text>
+</threadedComment></ThreadedComments>"""
+PEOPLE = """<personList
+xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments">
+<person displayName="Bob Low" id="{P}"/></personList>"""
+
+
+def test_comments_on_cells_stand_after_the_table_with_their_authors() -> None:
+    parts = {
+        "xl/worksheets/_rels/s1.xml.rels": relations_of(
+            ("comments", "../comments/comment1.xml"),
+            ("threadedComment", "/xl/threadedComments/threadedComment1.xml"),
+        ),
+        "xl/comments/comment1.xml": NOTES.encode(),
+        "xl/threadedComments/threadedComment1.xml": THREADS.encode(),
+        "xl/persons/person.xml": PEOPLE.encode(),
+    }
+    xml = sheet_of([[*"abc"], [1, 2, 3]], before='<cols><col min="3" max="3" hidden="1"/></cols>')
+    data = xlsx_of({"S": xml}, parts=parts)
+    document = imported(data)
+    table = "## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert document.pages == (
+        f"{table}\n[Comment on A1 by Bob Low: Which region?]\n\n[Comment on A1: North]\n\n"
+        "[Comment on B2 by Ann: without tax]\n",
+    )
+    assert hidden_letters(document) == str(len("c3" + "unseen"))
+    without = import_workbook(data, replace(ORIGIN, with_notes=False))
+    assert without.pages == (table,)
+    assert hidden_letters(without) == str(len("c3"))
+
+
+def test_many_comments_have_pages_of_their_own() -> None:
+    comment = '<comment ref="AB{}" authorId="0"><text><t>{}</t></text></comment>'
+    listed = "".join(comment.format(number, "word " * 20) for number in range(1, 101))
+    parts = {
+        "xl/worksheets/_rels/s1.xml.rels": relations_of(("comments", "../comments1.xml")),
+        "xl/comments1.xml": f"<{MAIN}><commentList>{listed}</commentList></comments>".encode(),
+    }
+    pages = imported(xlsx_of({"S": sheet_of([["a"]])}, parts=parts)).pages
+    assert len(pages) > 2
+    assert all(page.lstrip().startswith("[Comment on AB") for page in pages[1:])
+    assert all(len(page.encode()) <= PAGE_BYTES for page in pages)
+
+
 @each_row(
     ("data", "reason"),
     [
         (xlsx_of({"S": sheet_of([])}), "is empty"),
+        (
+            xlsx_of({"S": '<sheetData><row><c r="A1"><f>1+1</f></c></row></sheetData>'}),
+            "has only formulas without stored values",
+        ),
         (xlsx_of({"S": sheet_of([["x"]])}, states={"S": "hidden"}), "hidden sheets"),
         (xlsx_of({"S": "<sheetData><row"}), "is not a readable spreadsheet"),
         (zip_of({"xl/workbook.xml": b"<x"}), "is not a readable"),

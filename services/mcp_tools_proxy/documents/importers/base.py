@@ -59,6 +59,7 @@ class WarningCode(StrEnum):
     HIDDEN_TEXT = "hidden_text"
     GUESSED_ENCODING = "guessed_encoding"
     LOST_EQUATION = "lost_equation"
+    FORMULAS_WITHOUT_VALUES = "formulas_without_values"
 
 
 def warning(code: WarningCode, message: str) -> ImportWarning:

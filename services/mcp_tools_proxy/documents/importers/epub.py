@@ -61,7 +61,7 @@ def import_epub(data: bytes, options: ImportOptions) -> Document:
 
     A chapter without headings has its title in the table of contents. Raises ImportFailed.
     """
-    archive = XmlArchive(data, ".epub", xml=(".opf", "container.xml", "encryption.xml"))
+    archive = XmlArchive(data, ".epub", xml=("*.opf", "*container.xml", "*encryption.xml"))
     _check_protection(archive)
     book = _book(archive, options)
     texts: list[str] = []

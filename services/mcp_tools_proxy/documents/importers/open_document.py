@@ -13,11 +13,16 @@ from mcp_tools_proxy.documents.importers.base import (
     language_tag,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.cell_comments import CellComment
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
-from mcp_tools_proxy.documents.importers.spreadsheets import Rows, document_of_sheets
+from mcp_tools_proxy.documents.importers.spreadsheets import (
+    Rows,
+    ShownSheet,
+    document_of_sheets,
+)
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.workbook_looks import MAX_CELLS
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
@@ -32,7 +37,7 @@ _PREFIXES = {
     "http://www.w3.org/1999/xlink": "xlink",
     "http://purl.org/dc/elements/1.1/": "dc",
 }
-_PARTS = ("content.xml", "styles.xml", "meta.xml")
+_PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
 """Others have document types in files of OpenOffice 3."""
 
 _MAX_SPACES = 100
@@ -40,6 +45,7 @@ _MAX_REPEATED = 1000
 """Equal rows or columns with text that are repeated; more are decoration."""
 
 _MAX_COLUMNS = 16_384
+_MOST_ROWS = 1_048_576
 _MAX_TOKENS = 3_000_000
 _TITLE_STYLE = "Title"
 _HEADING_STYLE = re.compile(r"Heading_20_([1-6])")
@@ -321,9 +327,7 @@ class OpenDocumentText:
     def _comment(self, element: Element) -> str:
         if not self._options.with_notes:
             return ""
-        paragraphs = (_plain(it) for it in element.iter("text:p"))
-        text = " ".join(" ".join(paragraphs).split())
-        author = one_line(next((_plain(it) for it in element.iter("dc:creator")), ""))
+        author, text = _comment(element)
         mark = f"Comment by {author}" if author else "Comment"
         return f" [{escape(mark)}: {escape(text)}] " if text else ""
 
@@ -388,6 +392,13 @@ def _margin_lines(margin: Element) -> list[str]:
     return [" ".join(line.split()) for line in _plain(margin).split("\n")]
 
 
+def _comment(element: Element) -> tuple[str, str]:
+    """Return the author and the text of a comment."""
+    author = one_line(next((_plain(it) for it in element.iter("dc:creator")), ""))
+    paragraphs = (_plain(it) for it in element.iter("text:p"))
+    return author, " ".join(" ".join(paragraphs).split())
+
+
 def _plain(element: Element) -> str:
     """Return the text of an element with a space for tabs, line breaks and paragraph ends."""
     parts: list[str] = []
@@ -423,27 +434,41 @@ def import_ods(data: bytes, options: ImportOptions) -> Document:
         for style in root.iter("style:style")
         if any(it.get("table:display") == "false" for it in style)
     }
-    sheets: list[tuple[str, Rows]] = []
-    hidden_chars = 0
-    for table in root.iter("table:table"):
-        sheet = _Sheet(table, is_hidden=table.get("table:style-name") in hidden_styles)
-        sheets.append((table.get("table:name", ""), sheet.rows))
-        hidden_chars += sheet.hidden_chars
-    return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
+    tables = (
+        _OpenSheet(table, options, is_hidden=table.get("table:style-name") in hidden_styles)
+        for table in root.iter("table:table")
+    )
+    return document_of_sheets((it.shown() for it in tables), options)
 
 
-class _Sheet:
-    """The visible rows of a sheet."""
+class _OpenSheet:
+    """Reads the visible cells of a sheet, and the comments on them."""
 
-    def __init__(self, table: Element, *, is_hidden: bool) -> None:
-        self.rows: Rows = []
-        self.hidden_chars = 0
+    def __init__(self, table: Element, options: ImportOptions, *, is_hidden: bool) -> None:
+        self._table = table
+        self._options = options
         self._is_hidden = is_hidden
         self._hidden_columns = self._find_hidden_columns(table)
+        self._rows: Rows = []
+        self._row = 0
+        """The number of the row in the program, whose empty rows are repeated."""
+        self._comments: list[str] = []
+        self._hidden_chars = self._empty_formulas = 0
         self._spans: dict[int, tuple[int, str]] = {}
         self._cells = 0
-        for row in table.iter("table:table-row"):
+
+    def shown(self) -> ShownSheet:
+        """Return the sheet. Raises ImportFailed."""
+        for row in self._table.iter("table:table-row"):
             self._add(row)
+            self._row += _repeated(row, "rows", _MOST_ROWS)
+        return ShownSheet(
+            name=self._table.get("table:name", ""),
+            rows=self._rows,
+            comments=self._comments,
+            empty_formulas=self._empty_formulas,
+            hidden_chars=self._hidden_chars,
+        )
 
     def _find_hidden_columns(self, table: Element) -> set[int]:
         hidden: set[int] = set()
@@ -456,28 +481,41 @@ class _Sheet:
         return hidden
 
     def _add(self, row: Element) -> None:
-        cells = self._cells_of(row)
+        cells = self._cells_of(row, is_hidden=self._is_hidden or _is_collapsed(row))
         if self._is_hidden or _is_collapsed(row):
-            self.hidden_chars += hidden_letters(cells)
+            self._hidden_chars += hidden_letters(cells)
             return
         shown = [cell for at, cell in enumerate(cells) if at not in self._hidden_columns]
-        self.hidden_chars += hidden_letters(cells) - hidden_letters(shown)
+        self._hidden_chars += hidden_letters(cells) - hidden_letters(shown)
         count = _repeated(row, "rows", _MAX_REPEATED) if any(shown) else 1
         self._cells += len(shown) * count
         if self._cells > MAX_CELLS:
             raise ImportFailed(f"has a sheet of more than {MAX_CELLS} cells: cut it into parts")
-        self.rows += [shown] * count
+        self._rows += [shown] * count
 
-    def _cells_of(self, row: Element) -> list[str]:
+    def _cells_of(self, row: Element, *, is_hidden: bool) -> list[str]:
         cells: list[str] = []
         for cell in row:
             if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
                 continue
-            text = " ".join(" ".join(_plain(it) for it in cell if it.tag == "text:p").split())
+            text = _cell_text(cell)
             count = _repeated(cell, "columns", _MAX_REPEATED if text else _MAX_COLUMNS)
+            is_cell_hidden = is_hidden or len(cells) in self._hidden_columns
+            self._add_comments(cell, len(cells), is_hidden=is_cell_hidden)
+            if text is None and cell.get("table:formula") and not is_cell_hidden:
+                self._empty_formulas += count * _repeated(row, "rows", _MOST_ROWS)
             for _ in range(min(count, _MAX_COLUMNS - len(cells))):
-                cells.append(self._merged(len(cells), text, cell))
+                cells.append(self._merged(len(cells), text or "", cell))
         return cells
+
+    def _add_comments(self, cell: Element, column: int, *, is_hidden: bool) -> None:
+        found = (it for it in cell if it.tag == "office:annotation")
+        for element in found if self._options.with_notes else ():
+            author, text = _comment(element)
+            if is_hidden:
+                self._hidden_chars += hidden_letters([text])
+            else:
+                self._comments.append(CellComment(self._row, column, author, text).marked_text)
 
     def _merged(self, column: int, text: str, cell: Element) -> str:
         """Return the text of a cell, or of the merged cell that covers it."""
@@ -496,6 +534,17 @@ class _Sheet:
         if height == 1:
             self._spans.pop(column, None)
         return text
+
+
+def _cell_text(cell: Element) -> str | None:
+    """Return the text of a cell, or its value if programs wrote no text; None without both."""
+    paragraphs = [_plain(it) for it in cell if it.tag == "text:p"]
+    values = (cell.get(f"office:{it}value") for it in ("string-", "date-", "time-", "boolean-", ""))
+    return (
+        " ".join(" ".join(paragraphs).split())
+        if paragraphs
+        else next((it for it in values if it is not None), None)
+    )
 
 
 def _is_collapsed(element: Element) -> bool:

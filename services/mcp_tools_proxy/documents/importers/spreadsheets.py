@@ -6,19 +6,24 @@ formulas never run.
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import chain
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FORMATS,
+    PAGE_BYTES,
     FileFacts,
     Heading,
     ImportFailed,
     ImportOptions,
+    WarningCode,
     build_document,
     clean,
     one_line,
+    paginate,
+    warning,
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
 from mcp_tools_proxy.documents.importers.workbook_looks import (
@@ -32,9 +37,21 @@ from mcp_tools_proxy.documents.importers.workbook_looks import (
     workbook_look,
 )
 from mcp_tools_proxy.documents.importers.xls_workbook import xls_sheets
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, ImportWarning
 
 Rows = list[list[str]]
+
+
+class ShownSheet(NamedTuple):
+    """A sheet as readers see it: the visible cells, and the marked texts of comments on them."""
+
+    name: str
+    rows: Rows
+    comments: Sequence[str]
+    empty_formulas: int
+    """The number of visible formulas without stored values."""
+    hidden_chars: int
+
 
 _ZIP = b"PK"
 
@@ -51,14 +68,29 @@ def import_workbook(data: bytes, options: ImportOptions) -> Document:
     if data.startswith(_ZIP):
         title, looks = workbook_look(data)
         read = _xlsx_sheets(data, looks)
-    sheets: list[tuple[str, Rows]] = []
-    hidden_chars = 0
-    for sheet in read:
-        rows = _rows(sheet)
-        shown = _shown(rows, sheet.look) if sheet.is_visible else []
-        sheets.append((sheet.name, shown))
-        hidden_chars += _letters(rows) - _letters(shown)
-    return document_of_sheets(sheets, options, hidden_chars=hidden_chars, title=title)
+    return document_of_sheets((_shown_sheet(it, options) for it in read), options, title=title)
+
+
+def _shown_sheet(sheet: WorkbookSheet, options: ImportOptions) -> ShownSheet:
+    look = sheet.look
+    rows = _rows(sheet)
+    shown = _shown(rows, look) if sheet.is_visible else []
+    comments: list[str] = []
+    hidden_chars = _letters(rows) - _letters(shown)
+    for comment in look.comments if options.with_notes else ():
+        if not sheet.is_visible or look.is_hidden(comment.row, comment.column):
+            hidden_chars += len(comment.text)
+        else:
+            comments.append(comment.marked_text)
+    return ShownSheet(
+        name=sheet.name,
+        rows=shown,
+        comments=comments,
+        empty_formulas=sum(
+            sheet.is_visible and not look.is_hidden(*place) for place in look.empty_formulas
+        ),
+        hidden_chars=hidden_chars,
+    )
 
 
 def _xlsx_sheets(data: bytes, looks: Mapping[str, SheetLook]) -> Iterator[WorkbookSheet]:
@@ -96,31 +128,45 @@ def _xlsx_sheets(data: bytes, looks: Mapping[str, SheetLook]) -> Iterator[Workbo
 
 
 def document_of_sheets(
-    sheets: Sequence[tuple[str, Rows]],
-    options: ImportOptions,
-    *,
-    hidden_chars: int,
-    title: str = "",
+    sheets: Iterable[ShownSheet], options: ImportOptions, *, title: str = ""
 ) -> Document:
-    """Build a document from the names and cells of sheets. Raises ImportFailed if all are empty."""
+    """Build a document from sheets. Raises ImportFailed if all are empty."""
     pages: list[str] = []
     headings: list[Heading] = []
-    for name, rows in sheets:
-        found = list(_sheet_pages(_trimmed(rows)))
+    hidden_chars = empty_formulas = 0
+    for sheet in sheets:
+        hidden_chars += sheet.hidden_chars
+        empty_formulas += sheet.empty_formulas
+        found = _with_comments(list(_sheet_pages(_trimmed(sheet.rows))), sheet.comments)
         if found:
-            heading = one_line(name)
+            heading = one_line(sheet.name)
             headings.append(Heading(level=1, title=heading, page=len(pages) + 1, char=0))
             pages += [f"## {heading}\n\n{found[0]}", *found[1:]]
     if not pages:
-        raise ImportFailed("is empty" if not hidden_chars else "has no text but in hidden sheets")
+        raise ImportFailed(_why_empty(hidden_chars, empty_formulas))
     return build_document(
         options,
         facts=FileFacts(title=title),
         pages=tuple(pages),
         headings=headings,
         text_format="markdown",
+        warnings=_formulas_warning(empty_formulas),
         hidden_chars=hidden_chars,
     )
+
+
+def _why_empty(hidden_chars: int, empty_formulas: int) -> str:
+    if empty_formulas:
+        return "has only formulas without stored values: save it in a spreadsheet program first"
+    return "has no text but in hidden sheets" if hidden_chars else "is empty"
+
+
+def _formulas_warning(count: int) -> tuple[ImportWarning, ...]:
+    if not count:
+        return ()
+    formulas, cells = ("formula has", "cell is") if count == 1 else ("formulas have", "cells are")
+    message = f"{count} {formulas} no stored value, so that the {cells} empty"
+    return (warning(WarningCode.FORMULAS_WITHOUT_VALUES, message),)
 
 
 def _rows(sheet: WorkbookSheet) -> Rows:
@@ -212,3 +258,15 @@ def _sheet_pages(rows: Rows) -> Iterator[str]:
     tables = table_pages(rows[header], rows[header + 1 :])
     yield above + next(tables)
     yield from tables
+
+
+def _with_comments(pages: list[str], comments: Sequence[str]) -> list[str]:
+    """Return the pages of a sheet with the comments after the table."""
+    lines = [f"{comment}\n" for comment in comments if comment]
+    text = "\n".join(lines)
+    if text and pages and len(f"{pages[-1]}\n{text}".encode()) <= PAGE_BYTES:
+        return [*pages[:-1], f"{pages[-1]}\n{text}"]
+    return [
+        *pages,
+        *paginate(text, [end + at for at, end in enumerate(accumulate(map(len, lines)))]),
+    ]

@@ -1,6 +1,6 @@
-"""How workbooks are shown: number formats, hidden rows and columns.
+"""How workbooks are shown: number formats, hidden rows and columns, comments.
 
-Reads from XLSX what calamine leaves out: these, and errors in cells.
+Reads from XLSX what calamine leaves out: these, errors in cells, and formulas without values.
 """
 
 import datetime
@@ -12,6 +12,13 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, one_line
+from mcp_tools_proxy.documents.importers.cell_comments import (
+    COMMENT_PARTS,
+    CellComment,
+    cell_place,
+    commenters,
+    comments_of_sheet,
+)
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -63,7 +70,11 @@ _ERROR = re.compile(
     rb"<(?:\w+:)?v\b[^<>]*>\s*(#[\w/!?]{1,30})"
 )
 """The value of a cell, after its formula."""
-_REFERENCE = re.compile(rb"([A-Z]{1,3})(\d{1,7})")
+_FORMULA = re.compile(
+    rb"\s*<(?:\w+:)?f\b(?:[^<>]*/>|[^<>]*>[^<]*</(?:\w+:)?f>)\s*"
+    rb"(?P<value><(?:\w+:)?v\b(?:[^<>]*/>|[^<>]*></(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
+)
+"""The rest of a cell with a formula and no value; an empty value can be an empty text."""
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
 """For positive numbers, negative ones, zero and text."""
 
@@ -79,7 +90,7 @@ _MAX_FORMAT_CHARS = 255
 
 _TOO_LONG = " " * 256
 _MOST_COLUMNS = 16_384
-_PARTS = ("workbook.xml", ".rels", "styles.xml", "core.xml")
+_PARTS = ("*workbook.xml", "*.rels", "*styles.xml", "*core.xml", *COMMENT_PARTS)
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _MAX_TOKENS = 5_000_000
 """Workbooks of many years have 60,000 styles."""
@@ -95,9 +106,16 @@ class SheetLook:
     """Number formats by row and column."""
     errors: dict[tuple[int, int], str] = field(default_factory=dict)
     """Errors such as #DIV/0! that are not among the values, by row and column."""
+    empty_formulas: set[tuple[int, int]] = field(default_factory=set)
+    """The rows and columns of formulas whose values are not in the file."""
+    comments: Sequence[CellComment] = ()
     rows: int = 0
     columns: int = 0
     """The size of the area with cells."""
+
+    def is_hidden(self, row: int, column: int) -> bool:
+        """Return whether a cell is in a hidden row or column."""
+        return row in self.hidden_rows or column in self.hidden_columns
 
     def check_size(self) -> None:
         """Raise ImportFailed if the area with cells is too large."""
@@ -142,11 +160,13 @@ def _sheet_looks(archive: XmlArchive) -> Mapping[str, SheetLook]:
         for it in _elements(archive, "xl/_rels/workbook.xml.rels", "p:Relationship")
     }
     formats = _formats(archive)
+    people = commenters(archive)
     looks: dict[str, SheetLook] = {}
     for sheet in _elements(archive, "xl/workbook.xml", "s:sheet"):
         target = targets.get(sheet.get("r:id"), "")
         part = target[1:] if target.startswith("/") else f"xl/{target}"
-        looks[sheet.get("name", "")] = _look(archive.read(part), formats)
+        look = looks[sheet.get("name", "")] = _look(archive.read(part), formats)
+        look.comments = comments_of_sheet(archive, part, people)
     return looks
 
 
@@ -196,11 +216,10 @@ def _look(sheet: bytes, formats: Mapping[bytes, str]) -> SheetLook:
             if is_hidden:
                 look.hidden_rows.add(row)
         elif tag[1] == b"c":
-            row, column = _place(given.get(b"r"), row, column + 1)
+            row, column = cell_place(given.get(b"r", b""), row, column + 1)
             if not tag[2].endswith(b"/"):
                 _add_cell(look, (row, column), given, formats)
-                if given.get(b"t") == b"e" and (error := _ERROR.match(sheet, tag.end())):
-                    look.errors[row, column] = error[1].decode()
+                _add_content(look, (row, column), given.get(b"t"), sheet, tag.end())
     return look
 
 
@@ -216,19 +235,17 @@ def _add_cell(
         look.formats[place] = code
 
 
+def _add_content(
+    look: SheetLook, place: tuple[int, int], kind: bytes | None, sheet: bytes, start: int
+) -> None:
+    if kind == b"e" and (error := _ERROR.match(sheet, start)):
+        look.errors[place] = error[1].decode()
+    elif (formula := _FORMULA.match(sheet, start)) and not (kind == b"str" and formula["value"]):
+        look.empty_formulas.add(place)
+
+
 def _number(value: bytes | None, default: int = 0) -> int:
     return int(value) if value is not None and value.isdigit() and len(value) < 8 else default
-
-
-def _place(reference: bytes | None, row: int, column: int) -> tuple[int, int]:
-    """Return the row and column of a cell; without a reference, it follows the previous one."""
-    match = _REFERENCE.fullmatch(reference or b"")
-    if match is None:
-        return row, column
-    number = 0
-    for letter in match[1]:
-        number = number * 26 + letter - ord("A") + 1
-    return int(match[2]) - 1, number - 1
 
 
 def shown_number(value: float, code: str) -> str | None:

@@ -4,9 +4,11 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO, TextIOBase
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.cell_comments import CellComment
 from mcp_tools_proxy.documents.importers.workbook_looks import (
     DAMAGED,
     PROTECTED,
@@ -80,6 +82,10 @@ class _SheetReader:
         look = SheetLook(
             hidden_rows={row for row, info in sheet.rowinfo_map.items() if info.hidden},
             hidden_columns={column for column, info in sheet.colinfo_map.items() if info.hidden},
+            comments=[
+                CellComment(row, column, note.author, note.text)
+                for (row, column), note in sorted(sheet.cell_note_map.items(), key=itemgetter(0))
+            ],
         )
         filled = [self._filled(sheet.row_types(row)) for row in range(sheet.nrows)]
         look.rows = max((row for row, count in enumerate(filled, start=1) if count), default=0)

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from io import BytesIO
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers.expat import ExpatError, ParserCreate
@@ -31,7 +32,8 @@ class XmlArchive:
     """The parts of a ZIP file, by name without a leading slash.
 
     Opening it checks all sizes and every XML part; document types, and with them entities, are
-    refused. ``kind`` is the suffix for messages, ``xml`` the suffixes of the parts that are XML.
+    refused. ``kind`` is the suffix for messages, ``xml`` are patterns for the names of the parts
+    that are XML, in lower case.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class XmlArchive:
         data: bytes,
         kind: str,
         *,
-        xml: tuple[str, ...] = (".xml", ".rels"),
+        xml: tuple[str, ...] = ("*.xml", "*.rels"),
         max_tokens: int | None = None,
     ) -> None:
         """Raises ImportFailed."""
@@ -97,7 +99,7 @@ class XmlArchive:
         return root
 
     def _is_xml(self, name: str) -> bool:
-        return name.lower().endswith(self._xml)
+        return any(fnmatchcase(name.lower(), pattern) for pattern in self._xml)
 
     def _check_sizes(self) -> None:
         """Check the declared sizes of the parts; ``ZipFile`` unpacks no more than those."""
