@@ -90,7 +90,7 @@ class HiddenText:
         if not self.has_time or not any(it.is_drawn for it in annotations):
             return list(annotations)
         drawn = [it for it in annotations if it.is_drawn]
-        frame = _Frame.around(page, [it.box for it in drawn])
+        frame = _DrawnPart.around(page, [it.box for it in drawn])
         image = frame.draw(page, draw_annots=True, may_draw_forms=True)
         return [it for it in annotations if not it.is_drawn or _is_seen(page, frame, image, it)]
 
@@ -163,7 +163,7 @@ def _text_layer(
 
 def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) -> list[_Drawn]:
     """Return the texts that change no pixel; those of a text layer need a picture of letters."""
-    frame = _Frame.around(page, [it.box for it in suspicious])
+    frame = _DrawnPart.around(page, [it.box for it in suspicious])
     with_texts = frame.draw(page)
     for it in suspicious:
         raw.FPDFPageObj_SetIsActive(it.handle, 0)
@@ -180,7 +180,7 @@ def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _DrawnPart:
     """The part of a page that is drawn, in pixels: left, top, right and bottom."""
 
     scale: float
@@ -188,7 +188,7 @@ class _Frame:
     edges: tuple[int, int, int, int]
 
     @classmethod
-    def around(cls, page: PdfPage, boxes: Sequence[Box]) -> "_Frame":
+    def around(cls, page: PdfPage, boxes: Sequence[Box]) -> "_DrawnPart":
         """Return the part with all boxes: drawing less takes less time."""
         width, height = page.get_size()
         most = sqrt(_MOST_PIXELS / max(1.0, width * height))
@@ -218,7 +218,7 @@ class _Frame:
 _MARGIN = 4
 
 
-def _is_seen(page: PdfPage, frame: _Frame, image: Image.Image, annotation: Annotation) -> bool:
+def _is_seen(page: PdfPage, frame: _DrawnPart, image: Image.Image, annotation: Annotation) -> bool:
     area = frame.part(page, image, annotation.box, margin=-_FRAME)
     if _range(area) >= VISIBLE:
         return True
