@@ -242,6 +242,18 @@ def test_sheets_are_tables_as_they_are_shown() -> None:
     )
 
 
+def test_names_of_groups_of_columns_are_part_of_the_column_names() -> None:
+    body = (
+        '<table:table table:name="S">'
+        f"<table:table-row>{cell('City', TALL)}{cell('Sales', WIDE)}{COVERED}</table:table-row>"
+        f"<table:table-row>{COVERED}{cell('Q1')}{cell('Q2')}</table:table-row>"
+        f"<table:table-row>{cell('Lodz')}{cell('10')}{cell('20')}</table:table-row></table:table>"
+    )
+    shown = "| City | Sales Q1 | Sales Q2 |\n| --- | --- | --- |\n| Lodz | 10 | 20 |"
+    sheets = import_ods(file_of(body, kind="spreadsheet"), ORIGIN)
+    assert (sheets.pages, imported(body).pages) == ((f"## S\n\n{shown}\n",), (shown,))
+
+
 def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     hidden = (
         '<style:style style:name="ta"><style:table-properties table:display="false"/></style:style>'

@@ -50,6 +50,23 @@ def test_a_wide_cell_of_a_table_is_repeated() -> None:
 
 
 @each_row(
+    ("start", "merged", "value"),
+    [(r"\clvmgf", r"\clvmrg", "few"), ("", "", "20"), (r"\trhdr", r"\trhdr", "few")],
+)
+def test_names_of_groups_of_columns_are_part_of_the_column_names(
+    start: str, merged: str, value: str
+) -> None:
+    names = (
+        rf"\trowd{start}\cellx1000\clmgf\cellx2000\clmrg\cellx3000 City\cell Sales\cell\cell\row"
+        rf"\trowd{merged}\cellx1000\cellx2000\cellx3000 \cell Q1\cell Q2\cell\row"
+    )
+    row = rf"\trowd\cellx1000\cellx2000\cellx3000 Lodz\cell {value}\cell {value}\cell\row"
+    assert imported(rf"\pard\intbl {names}{row}").pages == (
+        f"| City | Sales Q1 | Sales Q2 |\n| --- | --- | --- |\n| Lodz | {value} | {value} |",
+    )
+
+
+@each_row(
     ("body", "shown"),
     [
         (r"Gr\'fc\'dfe", "Grüße"),

@@ -133,6 +133,40 @@ def test_a_table_in_the_middle_of_a_sheet_loses_its_empty_rows_and_columns() -> 
     assert document.pages == ("## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n",)
 
 
+@each_row(
+    ("head", "merged", "shown"),
+    [
+        (
+            [["Region", "Sales", None], [None, "Q1", "Q2"]],
+            "A1:A2 B1:C1",
+            "Region | Sales Q1 | Sales Q2",
+        ),
+        ([["Region", "Sales", None], [None, "Q1", "Q2"]], "B1:C1", "Region | Sales Q1 | Sales Q2"),
+        ([[None, "Sales", None], ["Region", "Q1", "Q2"]], "B1:C1", "Region | Sales Q1 | Sales Q2"),
+        (
+            [["Staff", "Cost", "Cost"], [None, "2025", "2026"]],
+            "A1:A2",
+            "Staff | Cost 2025 | Cost 2026",
+        ),
+        (
+            [["Plan"], [], [None, "Sales", None], ["City", "Q1", "Q2"]],
+            "A1:C1 B3:C3",
+            "City | Sales Q1 | Sales Q2",
+        ),
+        ([["Plan"], ["Region", "Q1", "Q2"]], "A1:B1", "Region | Q1 | Q2"),
+        ([["Region", "Sales", None], ["North", "5", "6"]], "B1:C1", "Region | Sales | Sales"),
+    ],
+)
+def test_names_of_groups_of_columns_are_part_of_the_column_names(
+    head: list[list[Cell]], merged: str, shown: str
+) -> None:
+    cells = "".join(f'<mergeCell ref="{it}"/>' for it in merged.split())
+    sheet = sheet_of([*head, ["East", 10, 20]], after=f"<mergeCells>{cells}</mergeCells>")
+    lines = imported(xlsx_of({"S": sheet})).pages[0].splitlines()
+    assert lines[lines.index("| --- | --- | --- |") - 1] == f"| {shown} |"
+    assert ("Plan" in lines) == (head[0] == ["Plan"])
+
+
 def test_formats_and_hidden_rows_below_empty_rows_belong_to_their_rows() -> None:
     sheet = (
         '<sheetData><row r="3"><c r="B3" t="inlineStr"><is><t>Share</t></is></c></row>'
@@ -189,6 +223,7 @@ def test_an_xls_file_is_shown_as_an_xlsx_file() -> None:
 def test_comments_of_an_xls_file_are_read() -> None:
     document = imported((FILES / "commented.xls").read_bytes())
     assert document.pages[0].endswith(
+        "| Region | Sales Q1 | Sales Q2 |\n| --- | --- | --- |\n"
         "| North | 10 | 20 |\n\n[Comment on A3 by Ann: Without the islands]\n"
     )
     assert hidden_letters(document) == str(len("x" + "unseen note"))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.documents.importers.pipe_table import TableGrid, merged_header
+from mcp_tools_proxy.documents.importers.pipe_table import TableGrid, header_rows, merged_header
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def _with_header(rows: list[_TableRow], texts: list[list[str]]) -> list[list[str
         heads = list(takewhile(lambda row: all(cell.tag == "th" for cell in row.cells), rows))
     if len(heads) == len(rows):
         heads = heads[:1]
-    if len(heads) > 1:
-        return [merged_header(texts[: len(heads)]), *texts[len(heads) :]]
+    count = max(len(heads), header_rows(texts))
+    if count > 1:
+        return [merged_header(texts[:count]), *texts[count:]]
     if not heads and len(rows) > 1 and all(_names_itself(row) for row in rows):
         return [[], *texts]
     return texts

@@ -17,6 +17,7 @@ from mcp_tools_proxy.documents.importers.cell_comments import CellComment
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.pipe_table import MergedText
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
 from mcp_tools_proxy.documents.importers.spreadsheets import (
     Rows,
@@ -528,6 +529,8 @@ class _OpenSheet:
             min(int(value), _MAX_COLUMNS) if (value := cell.get(name, "1")).isdigit() else 1
             for name in ("table:number-rows-spanned", "table:number-columns-spanned")
         )
+        if width * height > 1:
+            text = MergedText(text)
         for at in range(column, column + width if width * height > 1 else column):
             # in its own row, a cell to the right is covered as well
             self._spans[at] = (height - (at == column), text)

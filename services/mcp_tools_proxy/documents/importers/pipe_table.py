@@ -1,5 +1,6 @@
 """Writes tables as Markdown pipe tables: one line per row, the header first."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -51,6 +52,50 @@ def table_pages(
     yield "".join(table)
 
 
+class MergedText(str):
+    """The text of a merged cell: each cell that it covers has this object."""
+
+    __slots__ = ()
+
+
+def header_rows(rows: Sequence[Sequence[str]]) -> int:
+    """Return 2 if the first row has the names of groups of columns, otherwise 1.
+
+    Each of its cells has the text of the cell beside it, is above an empty one or spans two rows,
+    or is empty. Without one that spans two rows, the second row has names, and numbers are below
+    them.
+    """
+    if len(rows) < 3 or len(rows[0]) != len(rows[1]) or not rows[0]:
+        return 1
+    first, second = rows[:2]
+    tall = [
+        isinstance(cell, MergedText) and cell is below
+        for cell, below in zip(first, second, strict=True)
+    ]
+    alone = [bool(cell) and not below for cell, below in zip(first, second, strict=True)]
+    wide = [
+        bool(cell) and cell in (*first[max(at - 1, 0) : at], *first[at + 1 : at + 2])
+        for at, cell in enumerate(first)
+    ]
+    groups = [at for at, is_wide in enumerate(wide) if is_wide and not tall[at]]
+    if not groups or not all(
+        tall[at] or wide[at] or alone[at] or not cell for at, cell in enumerate(first)
+    ):
+        return 1
+    if any(tall):
+        return 2
+    names = [name for at, name in enumerate(second) if wide[at] or not alone[at]]
+    has_names = all(names) and not any(map(_NUMBER.fullmatch, names))
+    has_numbers = any(
+        _NUMBER.fullmatch(row[at]) for row in rows[2:] for at in groups if at < len(row)
+    )
+    return 2 if has_names and has_numbers else 1
+
+
+_NUMBER = re.compile(r"(?!(?:19|20)\d\d\Z)[-+−(]?[€$£¥]?(?=[.,\s]*\d)[\d.,\s]+[%€$£¥)]*")
+"""A number, but not a year, which can name a column."""
+
+
 def merged_header(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one header row: the different texts above each column, from top to bottom."""
     return [
@@ -72,7 +117,8 @@ class TableGrid:
         """Add a row of cells: text, columns and rows covered (0 rows: all that follow)."""
         row: list[str] = []
         spans: dict[int, tuple[int, str]] = {}
-        for text, columns, height in cells:
+        for cell, columns, height in cells:
+            text = MergedText(cell) if columns > 1 or height != 1 else cell
             self._copy_spans(row, spans)
             for _ in range(columns):
                 if height != 1:

@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.pipe_table import MergedText, header_rows
 from mcp_tools_proxy.documents.importers.running_titles import (
     PAGE_FIELDS,
     PAGE_NUMBER,
@@ -124,15 +125,15 @@ _MOST_COLUMNS = 64
 _SAME_EDGE = 30
 
 
-def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[str]]:
+def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[MergedText]]:
     """Repeat the text of merged cells; programs write a wide one as one cell with a far edge."""
     widest = max(rows, key=len, default=())
     edges = [cell.right for cell in widest[:_MOST_COLUMNS]]
-    before: list[str] = []
+    before: list[MergedText] = []
     for row in rows:
-        texts: list[str] = []
+        texts: list[MergedText] = []
         for cell in row:
-            text = cell.text
+            text = MergedText(cell.text)
             if cell.merge == "left" and texts:
                 text = texts[-1]
             elif cell.merge == "above" and len(texts) < len(before):
@@ -189,7 +190,10 @@ class RtfReader:
         self._cells: list[str] = []
         self._definitions: list[tuple[str, int]] = []
         self._merge = ""
+        self._is_header = False
         self._rows: list[list[_Cell]] = []
+        self._headers = 0
+        """The number of rows at the start of the table that are its header."""
 
     def html(self) -> str:
         """Return the text as HTML; headers, footers and notes are marked."""
@@ -331,11 +335,12 @@ class RtfReader:
         definitions = [*self._definitions, *missing]
         row = [_Cell(text, *it) for text, it in zip(self._cells, definitions, strict=False)]
         if row:
+            self._headers += self._is_header and self._headers == len(self._rows)
             self._rows.append(row)
         self._cells = []
 
     def _start_row(self, _: int) -> None:
-        self._definitions, self._merge = [], ""
+        self._definitions, self._merge, self._is_header = [], "", False
 
     def _end_definition(self, right: int) -> None:
         self._definitions.append((self._merge, right))
@@ -381,6 +386,7 @@ class RtfReader:
         "row": _end_row,
         "trowd": _start_row,
         "cellx": _end_definition,
+        "trhdr": lambda self, _: setattr(self, "_is_header", True),
         "clmrg": lambda self, _: setattr(self, "_merge", "left"),
         "clvmrg": lambda self, _: setattr(self, "_merge", "above"),
         "f": _set_font,
@@ -493,9 +499,11 @@ class RtfReader:
             self._blocks.append(f"<{tag}>{html}</{tag}>")
 
     def _end_table(self) -> None:
-        rows, self._rows = self._rows, []
-        for number, row in enumerate(_with_merged_cells(rows)):
-            tag = "td" if number else "th"
+        rows = list(_with_merged_cells(self._rows))
+        headers = max(self._headers, header_rows(rows))
+        self._rows, self._headers = [], 0
+        for number, row in enumerate(rows):
+            tag = "th" if number < headers else "td"
             cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
             start = "" if number else "<table>"
             self._blocks.append(f"{start}<tr>{cells}</tr>")

@@ -25,7 +25,12 @@ from mcp_tools_proxy.documents.importers.base import (
     paginate,
     warning,
 )
-from mcp_tools_proxy.documents.importers.pipe_table import table_pages
+from mcp_tools_proxy.documents.importers.pipe_table import (
+    MergedText,
+    header_rows,
+    merged_header,
+    table_pages,
+)
 from mcp_tools_proxy.documents.importers.workbook_looks import (
     DAMAGED,
     MAX_CELLS,
@@ -54,6 +59,9 @@ class ShownSheet(NamedTuple):
 
 
 _ZIP = b"PK"
+
+_HEADER_SAMPLE = 100
+"""Rows in which numbers show that the rows above them are names."""
 
 _EXACT_DIGITS = 15
 """Digits that spreadsheet programs show: 0.1 + 0.2 is 0.3."""
@@ -187,6 +195,7 @@ def _rows(sheet: WorkbookSheet) -> Rows:
         if repeated > MAX_CELLS:
             raise ImportFailed("has too many merged cells: cut it into parts")
         if text := "".join(merged[0][across][:1] if merged else ()):
+            text = MergedText(text)
             for cells in merged:
                 cells[across] = [text] * len(cells[across])
     return rows
@@ -252,12 +261,20 @@ def _sheet_pages(rows: Rows) -> Iterator[str]:
     """Yield the pages of a sheet; titles above the table are lines of text before it."""
     if not rows:
         return
-    header = next((number for number, row in enumerate(rows) if len({*row} - {""}) > 1), 0)
-    titles = (next(filter(None, row)) for row in rows[:header])
+    first = next((number for number in range(len(rows)) if not _is_title(rows, number)), 0)
+    titles = (next(filter(None, row)) for row in rows[:first])
     above = "".join(f"{one_line(title)}\n\n" for title in titles)
-    tables = table_pages(rows[header], rows[header + 1 :])
+    body = first + header_rows(rows[first : first + _HEADER_SAMPLE])
+    tables = table_pages(merged_header(rows[first:body]), rows[body:])
     yield above + next(tables)
     yield from tables
+
+
+def _is_title(rows: Rows, number: int) -> bool:
+    """Return whether a row has one text, which is not the name of a group of columns."""
+    if len({*rows[number]} - {""}) > 1:
+        return False
+    return bool(rows[number][0]) or header_rows(rows[number : number + _HEADER_SAMPLE]) == 1
 
 
 def _with_comments(pages: list[str], comments: Sequence[str]) -> list[str]:
