@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
-from mcp_tools_proxy.documents.visible_text import visible_text
+from mcp_tools_proxy.documents.visible_text import visible_text, whole_lines
 from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -18,8 +18,11 @@ from mcp_tools_proxy.wire.text import quote
 CHUNK_CHARS = 1000
 """Maximum length of a chunk in characters; a row of a table can be longer."""
 
-MAX_ROW_CHARS = 8_000
-"""A longer row of a table is cut like other text."""
+MAX_ROW_CHARS = 20_000
+"""A longer row of a table is cut between cells, and a longer cell like other text."""
+
+_BAR = re.compile(r"(?<=[^\s|]\s)\|(?=\s)")
+"""Between two cells, the first of which is not empty."""
 
 _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
 """Where chunks end, best first: paragraph, sentence, word."""
@@ -88,7 +91,10 @@ def _tables(text: str, text_format: str | None) -> Sequence[tuple[int, int]]:
     if "|" not in text:
         return ()
     visible = visible_text(text, text_format=text_format)
-    return [(visible.start_of(it.start), visible.end_of(it.end)) for it in visible.tables]
+    return [
+        whole_lines(text, visible.start_of(it.start), visible.end_of(it.end))
+        for it in visible.tables
+    ]
 
 
 def _spans(text: str, tables: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -114,7 +120,13 @@ def _row_edge(text: str, start: int, end: int, table_end: int) -> int:
     following = text.find("\n", end, min(table_end, start + MAX_ROW_CHARS))
     if following >= 0:
         return following + 1
-    return table_end if table_end - start <= MAX_ROW_CHARS else end
+    return table_end if table_end - start <= MAX_ROW_CHARS else _cell_edge(text, start, end)
+
+
+def _cell_edge(text: str, start: int, end: int) -> int:
+    """Return the start of the last cell within MAX_ROW_CHARS; ``end`` if a cell is longer."""
+    bars = [it.start() for it in _BAR.finditer(text, start + 1, start + MAX_ROW_CHARS)]
+    return bars[-1] if bars else end
 
 
 def _edge(text: str, start: int) -> int:

@@ -1,5 +1,6 @@
 """Paragraphs, headings and tables of a Word file as pages of Markdown."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,6 +9,7 @@ from itertools import accumulate, pairwise
 from mcp_tools_proxy.documents.importers.base import Heading, paginate
 from mcp_tools_proxy.documents.importers.pipe_table import (
     MergedText,
+    cut_table,
     header_rows,
     merged_header,
     table_lines,
@@ -22,6 +24,9 @@ _MAX_DRAWN_CHARS = 40_000
 
 _LONGEST_REPEAT = 200
 """Merged cells with longer texts are only marked."""
+
+_TABLE_END = re.compile(r"\n\n")
+"""Between the parts of a table that is larger than a page."""
 
 _FEWEST_LINES = 3
 _LONGEST_LINE = 80
@@ -108,6 +113,7 @@ def lay_out(
         for number, part in enumerate(text.split(PAGE_START)):
             if number:
                 starts.append(offset)
+            edges += (offset + it.end() for it in _TABLE_END.finditer(part) if block.is_table)
             parts.append(part)
             offset += len(part)
         previous = block
@@ -307,10 +313,12 @@ def _text(cell: TableCell | None, texts: dict[int, MergedText]) -> MergedText:
 def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:
     """Join the lines of a table; its header is repeated on each page."""
     head, body = lines[:2], lines[2:]
-    shown = [PAGE_START * marks[0] + head[0], head[1]]
+    parts: list[tuple[int, list[str]]] = [(marks[0], [])]
     for line, pages in zip(body, marks[1:], strict=True):
-        shown += [PAGE_START * pages + head[0], head[1], line] if pages else [line]
-    return "\n".join(shown)
+        if pages:
+            parts.append((pages, []))
+        parts[-1][1].append(line)
+    return "\n".join(PAGE_START * pages + cut_table([*head, *rows]) for pages, rows in parts)
 
 
 def _page_starts(row: TableRow) -> tuple[int, int]:

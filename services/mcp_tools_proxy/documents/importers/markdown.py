@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.importers.front_matter import split_front_matter
 from mcp_tools_proxy.documents.importers.markdown_hidden import without_hidden
 from mcp_tools_proxy.documents.importers.markdown_prose import Edit, MarkdownBlocks, MarkdownProse
 from mcp_tools_proxy.documents.importers.markdown_writer import script_text
+from mcp_tools_proxy.documents.importers.pipe_table import cut_tables
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
@@ -95,6 +96,7 @@ def build_from_markdown(
     """
     if not text.strip():
         raise ImportFailed("is empty")
+    text = cut_tables(text)
     blocks = _blocks(text)
     pages = paginate(text, _page_edges(blocks))
     headings = _place_headings(blocks, pages)

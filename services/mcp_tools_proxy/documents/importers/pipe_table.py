@@ -4,10 +4,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed
+from mcp_tools_proxy.documents.importers.base import MAX_ROW_BYTES, PAGE_BYTES, ImportFailed
+from mcp_tools_proxy.documents.visible_text import MARKDOWN, visible_text, whole_lines
+from mcp_tools_proxy.wire.text import cut_utf8, utf8_len
 
 MAX_TABLE_CHARS = 64 * 1024 * 1024
 """Limit for a table with its repeated cells: 100 kB of HTML can state a billion cells."""
+
+_MAX_COLUMNS = MAX_ROW_BYTES - len("|\n" * 3)
+_BARS = len("|  | --- |  ")
+"""Bytes that a cell and its name take in addition."""
+
+_CELL = re.compile(r"((?:\\.|[^|\\])*+)(?:\||$)", re.DOTALL)
+_CONTAINER = re.compile(r"[ \t>]|[-*+][ \t]|\d+[.)][ \t]")
+"""Starts a quotation, a list or an indented text."""
 
 
 def table_row(cells: Iterable[str]) -> str:
@@ -34,22 +44,106 @@ def table_pages(
 
     The text ``above`` starts the first page.
 
-    A row that is larger than that is alone in its table. Names over half a page are not repeated.
+    A row that is larger than that is alone in its table; over MAX_ROW_BYTES, it is cut between
+    cells. Names over half a page are repeated only above a larger row.
     """
-    first = f"{table_row(header)}\n{table_rule(len(header))}\n"
-    first_bytes = len(first.encode())
-    table, size, is_empty = [above, first], len(above.encode()) + first_bytes, True
-    for cells in rows:
-        row = f"{table_row(cells)}\n"
-        row_bytes = len(row.encode())
-        if not is_empty and size + row_bytes > PAGE_BYTES:
-            yield "".join(table)
-            is_wide = first_bytes > PAGE_BYTES // 2
-            table, size = ([], 0) if is_wide else ([first], first_bytes)
-        table.append(row)
-        size += row_bytes
-        is_empty = False
-    yield "".join(table)
+    return _cut(table_row(header), table_rule(len(header)), map(table_row, rows), above)
+
+
+def cut_table(lines: Sequence[str]) -> str:
+    """Return the lines of a table cut as ``table_pages`` does, with empty lines between."""
+    return "\n".join(_cut(lines[0], lines[1], lines[2:], "")).rstrip("\n")
+
+
+def cut_tables(text: str) -> str:
+    """Cut the tables of a Markdown text that are larger than a page."""
+    if "|" not in text or len(text) <= PAGE_BYTES // 4:
+        return text
+    visible = visible_text(text, text_format=MARKDOWN)
+    parts: list[str] = []
+    done = 0
+    for table in visible.tables:
+        start, end = whole_lines(text, visible.start_of(table.start), visible.end_of(table.end))
+        is_large = (end - start) * 4 > PAGE_BYTES and utf8_len(text[start:end]) > PAGE_BYTES
+        if is_large and table.has_header and not _CONTAINER.match(text, start):
+            parts += (text[done:start], cut_table(text[start:end].split("\n")))
+            done = end
+    return "".join((*parts, text[done:]))
+
+
+def _cut(names: str, rule: str, rows: Iterable[str], above: str) -> Iterator[str]:
+    first = f"{names}\n{rule}\n"
+    if utf8_len(first) <= MAX_ROW_BYTES:
+        yield from _row_pages(names, first, rows, above + first)
+        return
+    for part in _row_parts("", names):
+        yield above + part
+        above = ""
+    yield from _row_pages("", "", rows, "")
+
+
+def _row_pages(names: str, first: str, rows: Iterable[str], page: str) -> Iterator[str]:
+    first_bytes, size, has_rows = utf8_len(first), utf8_len(page), False
+    for line in rows:
+        row = f"{line}\n"
+        row_bytes = utf8_len(row)
+        is_named = first_bytes <= max(PAGE_BYTES // 2, min(row_bytes, MAX_ROW_BYTES))
+        if has_rows and size + row_bytes > PAGE_BYTES:
+            yield page
+            page = ""
+        if not page:
+            page, size, has_rows = (first, first_bytes, False) if is_named else ("", 0, False)
+        if row_bytes + (first_bytes if is_named else 0) <= MAX_ROW_BYTES:
+            page, size, has_rows = page + row, size + row_bytes, True
+            continue
+        above = page.removesuffix(first) if is_named else page
+        for part in _row_parts(names if is_named else "", line):
+            yield above + part
+            page = above = ""
+        has_rows = False
+    if page:
+        yield page
+
+
+def _row_parts(names: str, row: str) -> Iterator[str]:
+    """Yield a row as tables of at most MAX_ROW_BYTES, each with the names of its columns.
+
+    A larger cell is cut between words.
+    """
+    shown: list[tuple[str, str]] = []
+    size = 0
+    for name, cell in zip_longest(_cells(names), _cells(row), fillvalue=""):
+        column = cut_utf8(name, MAX_ROW_BYTES // 2)
+        for piece in _pieces(cell, _MAX_COLUMNS - len(column.encode()) - _BARS, size):
+            piece_bytes = len(column.encode()) + len(piece.encode()) + _BARS
+            if shown and size + piece_bytes > _MAX_COLUMNS:
+                yield _small_table(shown, has_names=bool(names))
+                shown, size = [], 0
+            shown.append((column, piece))
+            size += piece_bytes
+    yield _small_table(shown, has_names=bool(names))
+
+
+def _small_table(columns: Sequence[tuple[str, str]], *, has_names: bool) -> str:
+    names, cells = (f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True))
+    return f"{names}{table_rule(len(columns))}\n{cells}" if has_names else cells
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a row as they are written."""
+    *cells, _ = _CELL.findall(line.strip().removeprefix("|"))
+    return list(map(str.strip, cells))
+
+
+def _pieces(cell: str, most: int, used: int) -> Iterator[str]:
+    """Yield a cell in pieces of ``most`` bytes, after ``used`` bytes of its part of the row."""
+    room, start = most - used if used < most // 2 else most, 0
+    while len(cell) - start > most or utf8_len(cell[start:]) > most:
+        piece = cut_utf8(cell[start : start + room], room)
+        piece = piece[: piece.rfind(" ") + 1] or piece.removesuffix("\\")
+        yield piece.strip()
+        start, room = start + len(piece), most
+    yield cell[start:]
 
 
 class MergedText(str):

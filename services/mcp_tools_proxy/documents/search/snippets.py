@@ -20,6 +20,7 @@ from mcp_tools_proxy.documents.table_rows import (
     JOINT,
     Span,
     cells_of,
+    column_at,
     column_names,
     named_cells,
     rows_of,
@@ -243,19 +244,23 @@ class MatchFinder:
             for row in rows_of(page, table, max(start, header_end)):
                 if row[0] >= end:
                     break
-                if row[0] < max(start, header_end):
+                if row[0] < header_end:
                     continue
-                own = self.find(clean(page.text[slice(*row)]))
+                shown = max(start, row[0]), row[1]  # a long row is cut into several chunks
+                own = self.find(clean(page.text[slice(*shown)]))
                 found = (self._weight([*own, *of_names]), self._weight(own))
                 if own and (found > most or (best is None and found[0] == least)):
-                    best, most = (table, row), found
+                    best, most = (table, shown), found
         return best
 
     def _quote_row(self, page: VisibleText, table: Table, row: Span) -> QuotedMatch:
         names, _ = column_names(page, table)
+        names = names[column_at(page, table, row[0]) :]
         cells = cells_of(page, *row)
         if sum(map(len, (*names, *cells))) > ROW_CHARS:
             cells = [self._shortened(cell, ROW_CHARS // len(cells)) for cell in cells]
+        if sum(map(len, (*names, *cells))) > 2 * ROW_CHARS:  # the first often has the row's name
+            cells = [cell if not at or self.find(cell) else "" for at, cell in enumerate(cells)]
         snippet = JOINT.join(named_cells(names, cells))[: 2 * ROW_CHARS]
         start, end = page.start_of(row[0]), page.end_of(row[1])
         return QuotedMatch(clean(snippet), start, start, end)

@@ -1,0 +1,173 @@
+"""Rows of tables that are larger than a page stay whole, or are cut between cells."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.importers.base import (
+    MAX_ROW_BYTES,
+    PAGE_BYTES,
+    ImportOptions,
+    paginate,
+)
+from mcp_tools_proxy.documents.importers.kinds import import_data
+from mcp_tools_proxy.documents.importers.pipe_table import table_lines, table_pages
+from mcp_tools_proxy.documents.layout import chunks_of
+from mcp_tools_proxy.documents.search.search_index import build_index
+from mcp_tools_proxy.domain.document import Document
+from tests.support.office_files import paragraph_xml, word_file
+from tests.support.tables import each_row
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="rules")
+
+
+def words(start: int, count: int) -> str:
+    return " ".join(f"w{number}" for number in range(start, start + count))
+
+
+NAMES = ("code", "rule", "limit")
+LARGE = [
+    ["R1", "short", "10 euros"],
+    ["R2", words(0, 2_400), "20 euros"],
+    ["R3", "short", "30 euros"],
+]
+"""The second row takes 14 kB: more than a page, and less than an answer."""
+
+HUGE = [
+    ["R1", "short", "10 euros"],
+    ["R2", words(0, 2_600), words(9_000, 1_900)],
+    ["R3", "short", "30 euros"],
+]
+"""The second row takes 28 kB."""
+
+
+def csv_file(rows: Sequence[Sequence[str]]) -> bytes:
+    return "\n".join(",".join(row) for row in (NAMES, *rows)).encode()
+
+
+def markdown_file(rows: Sequence[Sequence[str]]) -> bytes:
+    table = "\n".join(table_lines([NAMES, *rows]))
+    return f"# Rules\n\nBefore the table.\n\n{table}\n\nAfter the table.\n".encode()
+
+
+def html_file(rows: Sequence[Sequence[str]]) -> bytes:
+    table = "".join(f"<tr><td>{'<td>'.join(row)}" for row in (NAMES, *rows))
+    return f"<!doctype html><h1>Rules</h1><table>{table}</table><p>After the table.".encode()
+
+
+def word_document(rows: Sequence[Sequence[str]]) -> bytes:
+    def cells(row: Sequence[str]) -> str:
+        return "".join(f"<w:tc>{paragraph_xml(text)}</w:tc>" for text in row)
+
+    table = "".join(f"<w:tr>{cells(row)}</w:tr>" for row in (NAMES, *rows))
+    return word_file(f"{paragraph_xml('Rules')}<w:tbl>{table}</w:tbl>{paragraph_xml('After')}")
+
+
+MakeFile = Callable[[Sequence[Sequence[str]]], bytes]
+KINDS: list[tuple[str, MakeFile]] = [
+    (".csv", csv_file),
+    (".md", markdown_file),
+    (".html", html_file),
+    (".docx", word_document),
+]
+
+
+@each_row(("suffix", "file"), KINDS)
+def test_a_row_over_a_page_is_whole_with_its_names(suffix: str, file: MakeFile) -> None:
+    document = import_data(file(LARGE), suffix, ORIGIN)
+    (page,) = [it for it in document.pages if "R2" in it]
+    assert f"| {' | '.join(LARGE[1])} |" in page
+    assert "| code | rule | limit |" in page
+    assert all(page.strip() for page in document.pages)
+    (chunk,) = [it for it in chunks_of(document) if "| R2 |" in it.text]
+    assert "20 euros" in chunk.text
+    snippet = build_index(document).search("limit of w2399", 1)[0].snippet
+    assert snippet.startswith("code: R2 | rule: …")
+    assert snippet.endswith("limit: 20 euros")
+
+
+@each_row(("suffix", "file"), KINDS)
+def test_a_row_over_an_answer_is_cut_between_cells(suffix: str, file: MakeFile) -> None:
+    document = import_data(file(HUGE), suffix, ORIGIN)
+    assert max(len(page.encode()) for page in document.pages) <= MAX_ROW_BYTES
+    first, second = (
+        next(it for it in document.pages if text in it) for text in (HUGE[1][1], HUGE[1][2])
+    )
+    assert f"| code | rule |\n{'| --- ' * 2}|\n| R2 | w0 " in first
+    assert f"| limit |\n| --- |\n| {HUGE[1][2]} |" in second
+    snippet = build_index(document).search("w10899", 1)[0].snippet
+    assert snippet.startswith("limit: …")
+    assert "w10899" in snippet
+
+
+@each_row(("suffix", "file"), KINDS)
+def test_names_are_repeated_on_each_page_of_a_table(suffix: str, file: MakeFile) -> None:
+    document = import_data(
+        file([[f"R{n}", words(n, 20), "5 euros"] for n in range(200)]), suffix, ORIGIN
+    )
+    pages = [it for it in document.pages if "| R" in it]
+    assert len(pages) > 2
+    assert all(page.index("| code | rule | limit |") < page.index("| R") for page in pages)
+    assert all(len(page.encode()) <= PAGE_BYTES for page in document.pages)
+
+
+def test_a_long_cell_is_cut_between_words_with_its_name() -> None:
+    text = words(0, 9_000)
+    pages = import_data(csv_file([["R1", text, "5 euros"]]), ".csv", ORIGIN).pages
+    assert len(pages) == 3
+    assert all("| rule |" in page for page in pages)
+    assert [word for page in pages for word in re.findall(r"w\d+", page)] == text.split()
+
+
+def test_parts_of_a_row_have_the_names_of_their_own_columns() -> None:
+    names = [f"name {number}" for number in range(40)]
+    cells = [f"value{number} {words(0, 200)}" for number in range(40)]
+    page = "\n".join(table_lines([names, cells, ["z"] * 40]))
+    document = Document(tenant_id="t", doc_id="d", title="d", pages=(page,), text_format="plain")
+    chunks = [it for it in chunks_of(document) if "value" in it.text]
+    assert len(chunks) > 1
+    assert all(chunk.text.startswith("|") for chunk in chunks)
+    for number in (0, 17, 39):
+        snippet = build_index(document).search(f"value{number}", 1)[0].snippet
+        assert f"name {number}: value{number} w0" in snippet
+
+
+def test_names_over_half_a_page_are_repeated_only_above_larger_rows() -> None:
+    names = [f"column {number} " + "x" * 30 for number in range(150)]
+    rows = [["1"] * 150] * 50
+    pages = list(table_pages(names, rows))
+    assert sum("column 0" in page for page in pages) == 1
+    large = list(table_pages(names, [[words(0, 20)] * 150] * 3))
+    assert all("column 0" in page for page in large)
+
+
+def test_the_names_of_columns_are_never_alone_on_a_page() -> None:
+    above = "Some text. " * 700
+    text = f"{above}\n\n| a | b |\n| --- | --- |\n| {words(0, 1_500)} | x |\n"
+    pages = paginate(text, ())
+    assert [page[:9] for page in pages] == [above[:9], "| a | b |"]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from("ab|\\ é\t"), st.integers(0, 25_000)).map(
+                lambda it: it[0] * it[1]
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_no_text_is_lost_and_no_page_is_larger_than_a_row_may_be(rows: list[list[str]]) -> None:
+    pages = list(table_pages(["k", "l", "m", "n"], rows))
+    assert max(len(page.encode()) for page in pages) <= MAX_ROW_BYTES
+    shown = "".join(line for page in pages for line in page.split("\n")[2:])
+    for letter in "ab\\é":
+        wanted = sum(cell.count(letter) for row in rows for cell in row)
+        escapes = sum(" ".join(cell.split()).count("|") for row in rows for cell in row)
+        assert shown.count(letter) == wanted + (escapes if letter == "\\" else 0)
