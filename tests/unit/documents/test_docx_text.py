@@ -67,6 +67,20 @@ def test_superscripts_and_subscripts(runs: list[str], text: str) -> None:
 @each_row(
     ("runs", "text"),
     [
+        (["It costs 45", run_xml("2", RAISED), " euros"], "It costs 45 [2] euros"),
+        (["It costs 45", run_xml("3", RAISED), " euros"], "It costs 45^3 euros"),
+        (["y = 45", run_xml("2", RAISED), " m"], "y = 45^2 m"),
+        (["10", run_xml("2", RAISED), " m", run_xml("2", RAISED)], "10^2 m^2"),
+    ],
+)
+def test_a_raised_number_with_a_note_in_the_text_is_its_mark(runs: list[str], text: str) -> None:
+    note = paragraph_xml(run_xml("2", RAISED), " Without tax.")
+    assert text_of(paragraph_xml(*runs) + note).splitlines()[0] == text
+
+
+@each_row(
+    ("runs", "text"),
+    [
         (["Im", run_xml("port", "<w:b/>"), "ant words"], "Important words"),
         (["The ", run_xml("fee", "<w:b/>"), " is due"], "The **fee** is due"),
         (["a", run_xml(" ", "<w:b/>"), "b"], "a b"),

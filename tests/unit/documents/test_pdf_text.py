@@ -76,6 +76,8 @@ def written(text: str) -> str:
             "so E = mc^{2} holds, as the firm AB^{2} says",
             "so E = mc^2 holds, as the firm AB [2] says",
         ),
+        ("use 1^{1}/_{2} cups of b^{2}/a^{2}", "use 1 1/2 cups of b^2/a^2"),
+        ("at 25^{o}C, no 45^{2} euros", "at 25°C, no 45^2 euros"),
         ("103 and 10 3 stay", "103 and 10 3 stay"),
     ],
 )
@@ -102,6 +104,33 @@ def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:
     pdf.set_font_size(7)
     pdf.text(18.6, 18.5, "1")
     assert "[1]" in page_of(pdf)
+
+
+@each_row(
+    ("mark", "note", "size", "y", "text"),
+    [
+        ("2", "2", 8, 270, "The fee is 45 [2] euros."),
+        ("2", "2.", 8, 270, "The fee is 45 [2] euros."),
+        ("3", "2", 8, 270, "The fee is 45^3 euros."),  # another note
+        ("2", "2", 12, 270, "The fee is 45^2 euros."),  # not in small type
+        ("2", "2", 8, 10, "The fee is 45^2 euros."),  # above
+        ("2", "2", 8, 50, "The fee is 45^2 euros."),  # not at the bottom
+    ],
+)
+def test_a_number_with_a_footnote_has_a_mark_not_an_exponent(
+    mark: str, note: str, size: float, y: float, text: str
+) -> None:
+    pdf, x = new_page(), 20.0
+    parts = ((12, 20.0, "The fee is 45"), (8, 18.4, mark), (12, 20.0, " euros."))
+    for part_size, part_y, part in parts:
+        pdf.set_font_size(part_size)
+        pdf.text(x, part_y, part)
+        x += pdf.get_string_width(part)
+    pdf.set_font_size(12)
+    pdf.text(20, 100, "It is due within ten days of the first reading.")
+    pdf.set_font_size(size)
+    pdf.text(20, y, f"{note} See the rules of 2019.")
+    assert text in page_of(pdf).splitlines()
 
 
 def test_a_high_footnote_mark_is_apart_from_the_next_word() -> None:

@@ -38,6 +38,7 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     NoteReference,
     ParagraphText,
     WordState,
+    listed_notes,
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
@@ -91,6 +92,7 @@ class _WordFile:
         """Read everything. Raises ImportFailed."""
         root = self._package.root()
         mark_open_fields(root)
+        self.state.listed_notes = listed_notes(root, self.styles)
         body = root.find("w_body")
         sections = [] if body is None else list(_section_properties(body))
         story = WordStory(

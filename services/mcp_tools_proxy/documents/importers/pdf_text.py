@@ -16,7 +16,7 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     order_letters,
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
-from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
+from mcp_tools_proxy.documents.importers.pdf_scripts import PageNotes, mark_scripts, read_shapes
 from mcp_tools_proxy.documents.importers.pdf_tables import find_tables, may_have_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
@@ -86,9 +86,10 @@ def _correct(
 ) -> None:
     if is_from_right:
         join_marked_letters(page, lines)
+    notes = PageNotes(page)
     for line in lines:
         is_beside = any(bottom <= line[0].y <= top for bottom, top in scripts)
-        mark_scripts(page, line, is_beside=is_beside)
+        mark_scripts(page, line, notes, is_beside=is_beside)
     if is_from_right:
         order_letters(page, lines)
 
