@@ -77,6 +77,22 @@ def test_numbers_stay_as_they_are_written() -> None:
 
 
 @each_row(
+    ("data", "shown"),
+    [
+        (b'{"a": 1, "b": 2, "a": 3}', "a: 1\na: 3\nb: 2\n"),
+        (b'{"a": {"b": [1], "c": 0, "b": {"x": 2}}}', "a:\n  b: 1\n  b:\n    x: 2\n  c: 0\n\n"),
+        (b'[{"a": 1, "a": 1}, {"a": 2}]', "a: 1\na: 1\n\na: 2\n\n"),
+        (b'{"l": [{"a": 1, "a": []}]}', "l:\n\na: 1\na: []\n\n"),
+        (b'{"title": "A", "title": "B"}', "title: A\ntitle: B\n"),
+    ],
+)
+def test_all_values_of_a_repeated_key_are_kept(data: bytes, shown: str) -> None:
+    document = import_json(data, ORIGIN)
+    assert document.pages == (shown,)
+    assert document.title == "data"
+
+
+@each_row(
     ("data", "reason"),
     [
         (b"[]", "is empty"),
