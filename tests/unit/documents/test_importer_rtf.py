@@ -106,11 +106,51 @@ def test_notes_margins_and_text_boxes_are_read() -> None:
     page = imported(body).pages[0]
     assert page.split("\n\n") == [
         "[Header: HR-77]",
-        "Text [1] In a box",
-        "[Comment: Check it]",
+        "Text [1] [Comment: Check it]",
+        "In a box",
         "[1] See annex.",
     ]
     assert "Check it" not in imported(body, replace(ORIGIN, with_notes=False)).pages[0]
+
+
+BOX = (
+    r"{\shp{\*\shpinst\shpleft9{\sp{\sn fHidden}{\sv 0}}{\shptxt \pard\plain %s\par}}{\shprslt %s}}"
+)
+OLD_BOX = r"{\*\do\dobxpage\dptxbx{\dptxbxtext\pard %s\par}\dpx9}"
+
+
+@each_row(
+    ("body", "shown"),
+    [
+        (rf"Before{BOX % ('One', '')} and after.\par Next", "Before and after.\n\nOne\n\nNext"),
+        (rf"{OLD_BOX % 'One'}Before\par Next", "Before\n\nOne\n\nNext"),
+        (rf"Before{BOX % ('One', OLD_BOX % 'One')}\par", "Before\n\nOne"),
+        (r"\pard " + BOX % (r"One\par Two", "") + r"\par Next", "One\n\nTwo\n\nNext"),
+        (rf"{{\shpgrp{{\*\shpinst {BOX % ('One', '')}{BOX % ('Two', '')}}}}}x", "x\n\nOne\n\nTwo"),
+        (BOX % (r"\trowd\cellx1\cellx2\intbl One\cell Two\cell\row\pard", ""), "One\n\nTwo"),
+        (
+            rf"\trowd\cellx1\cellx2\pard\intbl A{BOX % ('One', '')}\par b\cell B\cell\row",
+            "| A One b | B |\n| --- | --- |",
+        ),
+        (rf"{{\header {BOX % ('One', '')}}}Text", "[Header: One]\n\nText"),
+        (
+            r"{\header\trowd\cellx1\cellx2\intbl One\cell Two\cell\row}Text",
+            "[Header: One · Two]\n\nText",
+        ),
+        (r"a{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv One}}}} b", "a One b"),
+        (rf"Kept{{\deleted {BOX % ('One', '')}}}", "Kept"),
+        (rf"{{\*\background {BOX % ('One', '')}}}Kept", "Kept"),
+    ],
+)
+def test_text_boxes_follow_their_paragraph(body: str, shown: str) -> None:
+    assert imported(body).pages == (shown,)
+
+
+def test_the_text_of_hidden_boxes_is_left_out_and_counted() -> None:
+    box = BOX.replace("sv 0", "sv 1") % ("secret", "")
+    document = imported(rf"Seen{box}\par Next{BOX % ('One', '')}")
+    assert document.pages == ("Seen\n\nNext\n\nOne",)
+    assert document.warnings[0].message.startswith("6 letters")
 
 
 FIELD = r"{\field{\*\fldinst  PAGE }{\fldrslt 3}}"
@@ -158,7 +198,7 @@ WORDS = st.sampled_from(
     [
         *(r"\par ", "{", "}", r"\cell ", r"\row ", r"\trowd ", r"\cellx9 ", r"\clvmrg "),
         *(r"\footnote ", r"\u-1 ", r"\'ff", r"\*", r"\bin9", r"\f2 ", r"\super ", r"\v "),
-        *(r"\cf9 ", "text", "\\"),
+        *(r"\cf9 ", "text", "\\", r"{\shp{\*\shpinst ", r"{\shptxt ", r"{\sp{\sn ", r"\shprslt "),
     ]
 )
 

@@ -154,6 +154,7 @@ def test_a_table_in_the_middle_of_a_sheet_loses_its_empty_rows_and_columns() -> 
             "City | Sales Q1 | Sales Q2",
         ),
         ([["Plan"], ["Region", "Q1", "Q2"]], "A1:B1", "Region | Q1 | Q2"),
+        ([[None, "remark " * 9], ["Region", "Q1", "Q2"]], "B1:C1", "Region | Q1 | Q2"),
         ([["Region", "Sales", None], ["North", "5", "6"]], "B1:C1", "Region | Sales | Sales"),
     ],
 )

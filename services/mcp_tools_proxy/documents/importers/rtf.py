@@ -86,20 +86,32 @@ _SKIPPED = frozenset(
     {
         *("stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl", "filetbl", "info"),
         *("pict", "object", "objdata", "fldinst", "datafield", "themedata", "colorschememapping"),
-        *("latentstyles", "generator", "shprslt", "sp", "bkmkstart", "bkmkend", "xe", "tc", "txe"),
+        *("latentstyles", "generator", "bkmkstart", "bkmkend", "xe", "tc", "txe"),
         *("rxe", "nonshppict", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "userprops", "xmlnstbl"),
         *("nonesttables", "bkmkpub", "objclass"),
         *("pgdsctbl", "formfield", "private", "template", "operator", "author", "background"),
         *("atnid", "atnauthor", "atntime", "atnref", "atrfstart", "atrfend", "pnseclvl", "pntxta"),
-        *("pntxtb", "mmathPr", "do", "falt", "panose", "wgrffmtfilter", "docvar"),
+        *("pntxtb", "mmathPr", "falt", "panose", "wgrffmtfilter", "docvar"),
     }
 )
 _PAGE_FIELDS = [[name] for name in PAGE_FIELDS]
+_WORD_ART = "gtextUNICODE"
 _MARKUP = re.compile(r"<[^<>]*>")
 _STYLE_SHEET = "skipped stylesheet"
 _HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
-_STARRED = frozenset({"shpinst", "shptxt", "annotation", "footnote", "nesttableprops"})
+_INSERTED = {
+    **_MARGINS,
+    **dict.fromkeys(("shptxt", "dptxbxtext"), "box"),
+    **{it: it for it in ("footnote", "annotation", "sp")},
+}
+"""Groups with a text of their own, to its kind; ``sp`` is a property of a shape."""
+
+_SHAPES = frozenset({"shpinst", "do"})
+_STARRED = frozenset({"nesttableprops", *_SHAPES, *_INSERTED})
 """Optional groups whose text is read."""
+
+_IGNORED = "skipped shape"
+"""A copy of a shape for older programs: also its paragraphs do not count."""
 
 
 class _State(NamedTuple):
@@ -112,6 +124,17 @@ class _State(NamedTuple):
     script: str = ""
     colour: int = 0
     background: int = 0
+    is_shape_hidden: bool = False
+
+
+class _Interrupted(NamedTuple):
+    """A paragraph in which a group with a text of its own starts."""
+
+    depth: int
+    kind: str
+    line: list[str]
+    level: int
+    is_in_table: bool
 
 
 class _Cell(NamedTuple):
@@ -162,8 +185,9 @@ class RtfReader:
         self._with_notes = with_notes
         self._state = _State()
         self._states: list[_State] = []
-        self._outputs: list[tuple[int, str, list[str]]] = []
-        """Interrupted texts: depth and kind of the group that interrupts, and the text so far."""
+        self._interrupted: list[_Interrupted] = []
+        self._boxes: list[str] = []
+        """The text boxes of the current paragraph."""
         self._code_page = "cp1252"
         self._fonts: dict[int, int] = {}
         self._colours: list[str] = []
@@ -236,7 +260,7 @@ class RtfReader:
         if brace == "{":
             self._states.append(self._state)
             return
-        if self._outputs and self._outputs[-1][0] == len(self._states):
+        if self._interrupted and self._interrupted[-1].depth == len(self._states):
             self._end_inserted()
         if self._states:
             self._state = self._states.pop()
@@ -254,7 +278,7 @@ class RtfReader:
             self._add_unicode(number or 0)
             return
         self._flush()
-        if self._read_destination(word, is_optional=is_optional):
+        if self._state.target == _IGNORED or self._read_destination(word, is_optional=is_optional):
             return
         if word in _TEXTS:
             self._add_text(_TEXTS[word])
@@ -263,8 +287,11 @@ class RtfReader:
 
     def _read_destination(self, word: str, *, is_optional: bool) -> bool:
         """Return whether the word starts a group with another meaning than text."""
-        if word in ("shptxt", "fonttbl", "colortbl", "shpinst", "htmltag"):
-            self._set(target="text" if word == "shptxt" else word)
+        is_skipped = self._state.target.startswith(("skipped ", "deleted"))
+        if word == "shprslt" or (is_skipped and (word in _SHAPES or word in _INSERTED)):
+            self._set(target=_IGNORED)
+        elif word in ("fonttbl", "colortbl", "htmltag") or word in _SHAPES:
+            self._set(target=word)
         elif word == "fldrslt" and self._is_page_number():
             self._add_text(PAGE_NUMBER)
             self._set(target="skipped field")
@@ -272,8 +299,8 @@ class RtfReader:
             self._set(target=f"skipped {word}")
             if word == "fldinst":
                 self._field = ""
-        elif word in _MARGINS or word in ("footnote", "annotation"):
-            self._start_inserted(_MARGINS.get(word, word))
+        elif (kind := _INSERTED.get(word)) is not None:
+            self._start_inserted(kind)
         elif word == "title" and self._state.target == "skipped info":
             self._set(target="title")
         else:
@@ -281,7 +308,7 @@ class RtfReader:
         return True
 
     def _is_in_margin(self) -> bool:
-        return any(kind in ("Header", "Footer") for _, kind, _ in self._outputs)
+        return any(it.kind in ("Header", "Footer") for it in self._interrupted)
 
     def _is_page_number(self) -> bool:
         return self._is_in_margin() and self._field.upper().split()[:1] in _PAGE_FIELDS
@@ -304,7 +331,7 @@ class RtfReader:
             return
         if self._is_encapsulated:
             self._line.append("\n")
-        elif self._is_in_table or self._outputs:
+        elif self._is_in_table or self._interrupted:
             self._line.append("<br>")
         else:
             self._end_block(f"h{self._level}" if self._level else "p")
@@ -327,10 +354,15 @@ class RtfReader:
             self._level = level
 
     def _end_cell(self, _: int) -> None:
+        if self._interrupted:
+            self._line.append("<br>")
+            return
         self._cells.append("".join(self._line).removesuffix("<br>"))
         self._line = []
 
     def _end_row(self, _: int) -> None:
+        if self._interrupted:
+            return
         missing = [("", 0)] * (len(self._cells) - len(self._definitions))
         definitions = [*self._definitions, *missing]
         row = [_Cell(text, *it) for text, it in zip(self._cells, definitions, strict=False)]
@@ -340,9 +372,13 @@ class RtfReader:
         self._cells = []
 
     def _start_row(self, _: int) -> None:
+        if self._interrupted:
+            return
         self._definitions, self._merge, self._is_header = [], "", False
 
     def _end_definition(self, right: int) -> None:
+        if self._interrupted:
+            return
         self._definitions.append((self._merge, right))
         self._merge = ""
 
@@ -351,18 +387,24 @@ class RtfReader:
             self._colour[part] = number & 255
 
     def _start_inserted(self, kind: str) -> None:
-        """Start a note, comment, header or footer, which stands apart from the text around it."""
-        self._outputs.append((len(self._states), kind, self._line))
-        self._line = []
-        self._state = self._state._replace(target="text", script="")
+        """Start a text that stands apart from the text around it."""
+        self._interrupted.append(
+            _Interrupted(len(self._states), kind, self._line, self._level, self._is_in_table)
+        )
+        self._line, self._level, self._is_in_table = [], 0, False
+        self._set(target="text", script="")
 
     def _end_inserted(self) -> None:
-        _, kind, line = self._outputs.pop()
+        _, kind, line, self._level, self._is_in_table = self._interrupted.pop()
         html = "".join(self._line).removesuffix("<br>").strip()
         self._line = line
         if not html or self._state.target != "text":
             return
-        if kind == "footnote":
+        if kind == "sp":
+            self._end_property(html)
+        elif kind == "box":
+            self._end_box(html)
+        elif kind == "footnote":
             mark = f"[{len(self._notes) + 1}]"
             self._notes.append(f"<p>{mark} {html}</p>")
             self._line.append(f"<sup>{mark}</sup>")
@@ -370,6 +412,23 @@ class RtfReader:
             self._line.append(f" [Comment: {html}] " if self._with_notes else "")
         elif text := running_title(map(_margin_line, html.split("<br>"))):
             self._margins.setdefault(text, kind)
+
+    def _end_property(self, html: str) -> None:
+        """End the name and value of a property of a shape; its group is the one around this."""
+        if html == "fHidden1" and self._states:
+            self._states[-1] = self._states[-1]._replace(is_shape_hidden=True)
+        elif html.startswith(_WORD_ART):
+            hidden = " hidden" if self._state.is_shape_hidden else ""
+            self._line.append(f" <span{hidden}>{html.removeprefix(_WORD_ART)}</span> ")
+
+    def _end_box(self, html: str) -> None:
+        hidden = " hidden" if self._state.is_shape_hidden else ""
+        if self._interrupted or self._is_in_table:
+            self._line.append(f"<br><span{hidden}>{html}</span><br>")
+        else:
+            lines = "".join(f"<p>{it}</p>" for it in html.split("<br>"))
+            # a box can have a fill behind white text
+            self._boxes.append(f'<div{hidden} style="background-image: url(x)">{lines}</div>')
 
     _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
         "par": _end_paragraph,
@@ -494,9 +553,12 @@ class RtfReader:
     def _end_block(self, tag: str) -> None:
         html = "".join(self._line).strip()
         self._line = []
-        if html:
+        blocks = [f"<{tag}>{html}</{tag}>"] if html else []
+        blocks += self._boxes
+        self._boxes = []
+        if blocks:
             self._end_table()
-            self._blocks.append(f"<{tag}>{html}</{tag}>")
+            self._blocks += blocks
 
     def _end_table(self) -> None:
         rows = list(_with_merged_cells(self._rows))

@@ -63,6 +63,9 @@ _ZIP = b"PK"
 _HEADER_SAMPLE = 100
 """Rows in which numbers show that the rows above them are names."""
 
+_LONGEST_NAME = 60
+"""Characters of the name of a group of columns; longer texts are remarks above a table."""
+
 _EXACT_DIGITS = 15
 """Digits that spreadsheet programs show: 0.1 + 0.2 is 0.3."""
 
@@ -272,9 +275,12 @@ def _sheet_pages(rows: Rows) -> Iterator[str]:
 
 def _is_title(rows: Rows, number: int) -> bool:
     """Return whether a row has one text, which is not the name of a group of columns."""
-    if len({*rows[number]} - {""}) > 1:
+    texts = {*rows[number]} - {""}
+    if len(texts) > 1:
         return False
-    return bool(rows[number][0]) or header_rows(rows[number : number + _HEADER_SAMPLE]) == 1
+    if rows[number][0] or max(map(len, texts), default=0) > _LONGEST_NAME:
+        return True
+    return header_rows(rows[number : number + _HEADER_SAMPLE]) == 1
 
 
 def _with_comments(pages: list[str], comments: Sequence[str]) -> list[str]:
