@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.cli.documents.source_folder import SourceFolder
 from mcp_tools_proxy.documents.document_file import document_path, read_document
 from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.bounds import BOUND_S
 from tests.support.documents_cli import Run, documents_commands
+from tests.support.office_files import docx_of, zip_of
 from tests.support.postgres_databases import Databases
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
@@ -103,6 +105,47 @@ def test_similar_names_are_different_documents(run: Run, root: Path, tmp_path: P
     ids = doc_ids(run)
     assert len(ids) == len(names)
     assert {stored(root, it).source[1] for it in ids} == {*names}  # type: ignore[index]
+
+
+def test_the_content_of_files_without_a_known_suffix_decides(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "notes")
+    (folder / "rules.dat").write_bytes(docx_of("Twenty days."))
+    (folder / "letter").write_bytes(docx_of("Dear Ann,"))
+    (folder / "staff.export").write_text("name;days\nAnn;20\nEva;30\n")
+    (folder / "old.zip").write_bytes(zip_of({"a.txt": b"x"}))
+    (folder / "new.zip").write_bytes(zip_of({"b.txt": b"x"}))
+    (folder / "scan").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / "tool.py").write_text("print()")
+    found = imported(run, folder)
+    assert found["failed"] == []
+    assert {it["file"]: it["doc_id"] for it in found["imported"]} == {
+        "a.md": "a",
+        "letter": "letter",
+        "notes": "notes",
+        "rules.dat": "rules",
+        "staff.export": "staff",
+    }
+    assert found["exit_code"] == 0
+    assert found["skipped"] == ["new.zip", "old.zip", "scan", "tool.py"]
+    assert "skipped new.zip and 1 other file: is an archive: unpack it" in found["stderr"]
+    assert "skipped scan: is a picture: " in found["stderr"]
+
+
+def test_unchanged_files_are_not_opened(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "notes")
+    (folder / "old.zip").write_bytes(zip_of({"a.txt": b"x"}))
+    for file in folder.iterdir():
+        os.utime(file, (1, 1))
+    monkeypatch.setattr("mcp_tools_proxy.cli.documents.file_digests._SETTLED_NS", 0)
+    imported(run, folder)
+    monkeypatch.setattr(SourceFolder, "open", lambda *_: pytest.fail("a file was opened"))
+    again = imported(run, folder, "--prune")
+    assert (again["unchanged"], again["skipped"]) == (2, ["old.zip"])
+    assert "skipped old.zip: is an archive" in again["stderr"]
 
 
 def test_a_name_adds_no_lines_to_the_report(run: Run, tmp_path: Path) -> None:

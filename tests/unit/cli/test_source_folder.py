@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFolder, matches
+from mcp_tools_proxy.cli.documents.source_folder import (
+    FileStamp,
+    SourceFolder,
+    matches,
+    stem_of,
+)
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 
 
@@ -19,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(root: Path) -> Iterator[SourceFolder]:
-    folder = SourceFolder(root, (".md", ".docx", ".txt"))
+    folder = SourceFolder(root)
     yield folder
     folder.close()
 
@@ -37,7 +42,44 @@ def test_hidden_files_and_files_of_other_programs_are_not_listed(
     write(root, "__MACOSX/a.md", "Thumbs.db", ".DS_Store", "x/y.exe")
     found = folder.list_files()
     assert found.files.keys() == {"a.md", "x/B.DOCX"}
-    assert (found.others, found.skipped, found.failed) == ({"x/y.exe"}, {}, {})
+    assert (list(found.others), found.skipped, found.failed) == (["x/y.exe"], {}, {})
+
+
+def test_files_without_a_known_suffix_are_told_apart_from_programs_and_copies(
+    root: Path, folder: SourceFolder
+) -> None:
+    write(root, "a.md", "notes", "table.export", "tool.py", "a.md.bak", "a.md~", "photo.JPG")
+    found = folder.list_files()
+    assert found.files.keys() == {"a.md", "notes", "table.export"}
+    assert found.unknown == {"notes", "table.export"}
+    assert found.others.keys() == {"tool.py", "a.md.bak", "a.md~", "photo.JPG"}
+
+
+def test_the_start_of_a_file_tells_why_it_is_not_a_document(
+    root: Path, folder: SourceFolder
+) -> None:
+    write(root, "notes")
+    (root / "picture").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (root / "copy").write_bytes(b"\x1f\x8b\x08")
+    assert folder.look_into("notes")[1] == ""
+    assert folder.look_into("picture")[1].startswith("is a picture: ")
+    assert folder.look_into("copy")[1].startswith("is an archive: ")
+    with pytest.raises(ImportFailed):
+        folder.look_into("missing")
+
+
+@pytest.mark.parametrize(
+    ("path", "stem"),
+    [
+        ("a/b.docx", "a/b"),
+        ("a.b/c", "a.b/c"),
+        ("Dr. Smith", "Dr. Smith"),
+        ("minutes 2027.03.05", "minutes 2027.03.05"),
+        ("table.export", "table"),
+    ],
+)
+def test_only_suffixes_are_cut_from_names(path: str, stem: str) -> None:
+    assert stem_of(path) == stem
 
 
 def test_links_and_pipes_are_skipped_with_a_reason(

@@ -39,6 +39,7 @@ from mcp_tools_proxy.cli.documents.import_facts import (
     warning_facts,
 )
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile, read_rights
+from mcp_tools_proxy.cli.documents.source_folder import stem_of
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import (
     document_files,
@@ -251,9 +252,9 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         every ten seconds.
 
         Of a FOLDER, only new and changed files are imported, several at a time. The ids are the
-        relative paths without suffix. Hidden files and links are skipped. --prune changes nothing
-        if the folder is empty. With --json: imported, unchanged, new_readers, failed, removed,
-        kept, warnings and skipped.
+        relative paths without suffix. Hidden files, links and files that are not documents by their
+        content are skipped. --prune changes nothing if the folder is empty. With --json: imported,
+        unchanged, new_readers, failed, removed, kept, warnings and skipped.
         """
         chosen = FolderOptions(
             source=source or "",
@@ -397,7 +398,7 @@ class _Wanted:
         )
 
     def options(self, path: Path) -> ImportOptions:
-        stem = unicodedata.normalize("NFC", path.stem)  # some systems store decomposed names (NFD)
+        stem = unicodedata.normalize("NFC", stem_of(path.name))  # some systems store names in NFD
         doc_id = stem if self.doc_id is None else self.doc_id
         return ImportOptions(
             tenant_id=self.tenant_id,

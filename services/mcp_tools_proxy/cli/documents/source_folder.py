@@ -2,9 +2,10 @@
 
 import fnmatch
 import os
+import re
 import stat
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from hashlib import sha256
 from itertools import chain
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind, kind_of_start
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_PATH_CHARS = 1_000
@@ -19,6 +21,27 @@ MAX_PATH_CHARS = 1_000
 _NOT_DOCUMENTS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 _LOCK_FILES = "~$"
 """Start of the names of Word's and Excel's lock files; those of LibreOffice start with a dot."""
+
+_COPIES = frozenset(
+    (".bak", ".old", ".orig", ".tmp", ".temp", ".swp", ".part", ".partial", ".crdownload", ".lock")
+)
+_SOURCES = re.compile(
+    r"""\.(?:
+    # programs and web sites
+    asm|aspx?|bas|bash|bat|c|cc|cgi|class|cmake|cmd|coffee|cpp|cs|css|cxx|d|dart|ejs|erl|exs?|f90|fs
+    |go|gradle|groovy|h|hh|hpp|hs|hxx|java|jl|js|jsp|jsx|kts?|less|lua|m|mjs|mk|ml|mm|pas|php|pl|pm
+    |ps1|psm1|pyi?|pyx|r|rb|rs|s|sass|scala|scss|sh|sql|svelte|swift|tcl|tsx?|vbs?|vue|zsh
+    # settings, logs and data of programs
+    |cfg|conf|env|geojson|har|ini|ipynb|log|map|plist|properties|reg|toml|webmanifest|xsd|xslt?|ya?ml
+    # programs
+    |apk|app|deb|dll|dylib|exe|jar|msi|nupkg|o|pyc|rpm|so|vsix|wasm|whl
+    )""",
+    re.VERBOSE,
+)
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
+_COPY = "is a backup or temporary copy: rename it to import it"
+_SOURCE = "belongs to a program: to import it as text, import it as a single file"
+_PICTURE = "is a picture: add --ocr-languages to read it by OCR"
 
 CHANGED = "was changed while it was read; the next run imports it"
 
@@ -43,13 +66,14 @@ class FileStamp(NamedTuple):
 class SourceFiles:
     """The content of a folder, by relative paths with ``/``.
 
-    ``others`` are files of unsupported types, ``skipped`` entries that are never imported, with the
-    reasons. ``failed`` are files and folders that could not be examined. ``folders`` have all
-    subfolders.
+    ``unknown`` are the ``files`` without a known suffix. ``others`` are files that are not
+    documents, ``skipped`` entries that are never imported, with the reasons. ``failed`` are files
+    and folders that could not be examined. ``folders`` have all subfolders.
     """
 
     files: dict[str, FileStamp] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    others: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
@@ -64,6 +88,11 @@ class SourceFiles:
                 folder = folder.rpartition("/")[0]
         return self.folders - used - set(self.failed)
 
+    def set_aside(self, path: str, reason: str) -> None:
+        """Skip a file that is not a document."""
+        del self.files[path]
+        self.others[path] = reason
+
     def may_have(self, path: str) -> bool:
         """Return whether a file exists, or could: its folder could not be listed."""
         if any(path in them for them in (self.files, self.others, self.skipped, self.failed)):
@@ -74,12 +103,12 @@ class SourceFiles:
 class SourceFolder:
     """A folder to import. All methods block."""
 
-    def __init__(self, root: Path, suffixes: Collection[str]) -> None:
+    def __init__(self, root: Path, *, has_ocr: bool = False) -> None:
         """Open the folder. Raises OSError."""
         self.root = root
         self.identity = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         """Tells folders of one name apart, without the host name: that of a container changes."""
-        self._suffixes = suffixes
+        self._has_ocr = has_ocr
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -131,12 +160,31 @@ class SourceFolder:
         return folders
 
     def _add(self, path: str, status: os.stat_result, found: SourceFiles) -> None:
+        suffix = os.path.splitext(path)[1].lower()
         if not stat.S_ISREG(status.st_mode):
             found.skipped[path] = _kind_of(status.st_mode)
-        elif Path(path).suffix.lower() in self._suffixes:
-            found.files[path] = FileStamp.of(status)
+        elif KINDS.get(suffix) is FileKind.PICTURE and not self._has_ocr:
+            found.others[path] = _PICTURE
+        elif suffix in _COPIES or path.endswith("~"):
+            found.others[path] = _COPY
+        elif _SOURCES.fullmatch(suffix):
+            found.others[path] = _SOURCE
         else:
-            found.others.add(path)
+            found.files[path] = FileStamp.of(status)
+            if suffix not in KINDS:
+                found.unknown.add(path)
+
+    def look_into(self, path: str) -> tuple[FileStamp, str]:
+        """Return the stamp of a file, and why it is not a document, or "". Raises ImportFailed."""
+        with self.open(path) as file:
+            stamp = FileStamp.of(os.fstat(file.fileno()))
+            try:
+                kind = kind_of_start(file)
+            except ImportFailed as error:
+                return stamp, error.reason
+            except OSError as error:
+                raise ImportFailed(f"cannot be read: {error.strerror}") from error
+        return stamp, _PICTURE if kind is FileKind.PICTURE and not self._has_ocr else ""
 
     def open(self, path: str) -> BinaryIO:
         """Open a file below the folder. Raises ImportFailed.
@@ -184,6 +232,12 @@ class SourceFolder:
         except OSError:
             return False
         return False
+
+
+def stem_of(path: str) -> str:
+    """Return a path without its suffix; "Dr. Smith" and "2027.03.05" have none."""
+    stem, suffix = os.path.splitext(path)
+    return stem if _SUFFIX.fullmatch(suffix) else path
 
 
 def _is_hidden(name: str) -> bool:
