@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from tests.support.tables import each_row
 
 SAMPLES = Path(__file__).parents[2] / "data/documents"
 """Files made by hand, without content of others."""
@@ -84,6 +85,92 @@ def test_names_of_narrow_columns_are_a_header() -> None:
         "| South |  | 2 |  |",
         "| West | 5 | 6 | 7 |",
     ]
+
+
+def drawn_by_a_browser(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Return the text of a page with a table whose widest cells are 3 points apart."""
+    pdf = new_page()
+    pdf.text(20, 34, "The council sets the fees each year. They are published here.")
+    widths = [max(map(pdf.get_string_width, column)) for column in zip(*rows, strict=True)]
+    for line, row in enumerate(rows):
+        x = 20.0
+        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            shift = width - pdf.get_string_width(cell) if number in right else 0
+            if cell:
+                pdf.text(x + shift, 40 + 6 * line, cell)
+            x += width + 3 * 25.4 / 72
+    pdf.text(
+        20, 40 + 6 * len(rows), "They apply from the first day of the next month to all loans."
+    )
+    return text_of(pdf)
+
+
+@each_row(
+    ("rows", "right", "table"),
+    [
+        (
+            [["Item", "Net", "Gross"], ["Pen", "1", "1.19"], ["Ink", "", "4.76"]],
+            [],
+            [
+                "| Item | Net | Gross |",
+                "| --- | --- | --- |",
+                "| Pen | 1 | 1.19 |",
+                "| Ink |  | 4.76 |",
+            ],
+        ),
+        (
+            [["Region", "Riders", "Share"], ["Ulm", "1,204", "2 %"], ["Bonn", "", "8 %"]],
+            [1, 2],
+            [
+                "| Region | Riders | Share |",
+                "| --- | --- | --- |",
+                "| Ulm | 1,204 | 2 % |",
+                "| Bonn |  | 8 % |",
+            ],
+        ),
+        (
+            [["Ann", "12", "4"], ["Ben", "7", "311"], ["Cleopatra", "110", "9"]],
+            [],
+            ["|  |  |  |", "| --- | --- | --- |", "| Ann | 12 | 4 |", "| Ben | 7 | 311 |"],
+        ),
+    ],
+)
+def test_columns_that_are_hardly_further_apart_than_words_are_a_table(
+    rows: list[list[str]], right: list[int], table: list[str]
+) -> None:
+    lines = drawn_by_a_browser(rows, right=right).splitlines()
+    assert lines[0] == "The council sets the fees each year. They are published here."
+    assert lines[1 : 1 + len(table)] == table
+    assert lines[-1] == "They apply from the first day of the next month to all loans."
+
+
+def test_a_heading_over_several_narrow_columns_is_repeated() -> None:
+    pdf = new_page()
+    for x, y, text in (
+        *((20, 43, "Medium"), (39, 40, "Loan"), (34, 46, "Kind"), (43, 46, "Adult")),
+        *((20, 52, "Book"), (34, 52, "28"), (43, 52, "21")),
+        *((20, 58, "DVD"), (34, 58, "7")),
+    ):
+        middle = 34 + (43 + pdf.get_string_width("Adult") - 34) / 2
+        pdf.text(middle - pdf.get_string_width("Loan") / 2 if text == "Loan" else x, y, text)
+    assert text_of(pdf).splitlines() == [
+        "| Medium | Loan Kind | Loan Adult |",
+        "| --- | --- | --- |",
+        "| Book | 28 | 21 |",
+        "| DVD | 7 |  |",
+    ]
+
+
+@each_row(
+    "rows",
+    [
+        [["the well known author of", "and in 2019 the second"], ["two books on rivers", "one"]],
+        [["Monday", "open"], ["Tuesday", "closed"], ["Friday", "open"]],
+        [["1.", "Open the lid 2"], ["2.", "Fill it 3"], ["3.", "Close it 4"]],
+    ],
+)
+def test_narrow_columns_in_doubt_stay_text(rows: list[list[str]]) -> None:
+    assert "|" not in drawn_by_a_browser(rows)
 
 
 def test_merged_cells_and_lines_of_a_ruled_table_are_in_their_columns() -> None:

@@ -6,10 +6,16 @@ A group of lines is only a table if that is certain: otherwise its text stays as
 import re
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import pairwise
 
 from pypdfium2 import PdfPage
 
+from mcp_tools_proxy.documents.importers.pdf_narrow_tables import (
+    NARROW,
+    AlignedRow,
+    NarrowBlock,
+)
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     FAR,
     LEAST_FULL,
@@ -26,7 +32,6 @@ from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
 )
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
-from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _MOST_WORDS = 20_000
 """Words of a page that is searched for tables."""
@@ -40,42 +45,55 @@ _MOST_PITCH = 2.6
 
 _LEAST_ROWS_OF_TWO = 4
 _MOST_WORDS_OF_CELL = 6.0
+_MOST_WORDS_OF_ROW = 16
+"""In a table whose columns are hardly further apart than words."""
+
 _LEAST_NUMERIC = 0.7
 
 _LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-@dataclass(frozen=True, slots=True)
-class _AlignedRow:
-    """The words at one height, from left to right, as parts that are far from each other."""
+class TableSigns(Enum):
+    """Signs of tables in the positions of a page's words."""
 
-    y: float
-    size: float
-    parts: Sequence[Sequence[PageWord]]
-    gaps: Sequence[tuple[float, float]]
+    NONE = 0
+    NARROW = 1
+    """Numbers in two neighbouring lines have a gap before them that is larger than a space."""
+
+    WIDE = 2
+    """Neighbouring lines, three or with rulings two, have gaps as between columns."""
 
 
 def find_tables(
-    page: PdfPage, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
+    page: PdfPage,
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    signs: TableSigns,
 ) -> list[PageTable]:
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
+    if signs is TableSigns.NARROW:
+        return list(_narrow_tables(characters, lines, lines))
     tables = list(ruled_tables(page, lines))
     used = {id(word) for table in tables for word in table.words}
     others = [line for line in lines if not any(id(word) in used for word in line)]
     tables.extend(_aligned_tables(characters, others, lines))
+    used = {id(word) for table in tables for word in table.words}
+    others = [line for line in others if not any(id(word) in used for word in line)]
+    tables.extend(_narrow_tables(characters, others, lines))
     return tables
 
 
-def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
-    """Return whether two neighbouring lines have gaps as between columns, without rulings three.
+def signs_of_tables(characters: PageCharacters, *, has_lines: bool) -> TableSigns:
+    """Return the signs of tables on a page.
 
     Most lines of prose are not examined: this takes a third of the time that tables take.
     """
     text = characters.text
-    last_wide, rows = FAR, 1
+    last_wide = last_narrow = FAR
+    rows, signs = 1, TableSigns.NONE
     before: tuple[float, float] | None = None
     for span in characters.spans():
         if _is_prose(text[slice(*span)]):
@@ -88,13 +106,19 @@ def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
             if distance > 2:
                 rows = rows + 1 if distance <= _NEAR else 1
             if rows == (2 if has_lines else LEAST_ROWS):
-                return True
+                return TableSigns.WIDE
             last_wide = y
+        is_short = signs is TableSigns.NONE and span[1] - span[0] < _LONG
+        if is_short and _DIGIT.search(text, *span) and characters.has_wide_gap(span, _LEAST_WIDE):
+            if 2 < abs(last_narrow - y) < _CLOSE:
+                signs = TableSigns.NARROW
+            last_narrow = y
         before = right, y
-    return False
+    return signs
 
 
-_NEAR = 80.0
+_NEAR, _CLOSE, _LEAST_WIDE = 80.0, 30.0, 5.0
+_DIGIT = re.compile(r"\d")
 _LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
 _NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
 
@@ -113,7 +137,7 @@ def _aligned_tables(
     lines: Sequence[Sequence[PageWord]],
     all_lines: Sequence[Sequence[PageWord]],
 ) -> Iterator[PageTable]:
-    order = {id(word): number for number, word in enumerate(w for line in all_lines for w in line)}
+    order = _order_of(all_lines)
     rows = _rows(characters, lines)
     start = first = 0
     while start < len(rows):
@@ -131,11 +155,37 @@ def _aligned_tables(
         start += 1
 
 
-def _columns_of(rows: Sequence[_AlignedRow]) -> int:
+def _narrow_tables(
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    all_lines: Sequence[Sequence[PageWord]],
+) -> Iterator[PageTable]:
+    order = _order_of(all_lines)
+    short = [line for line in lines if len(line) <= _MOST_WORDS_OF_ROW]
+    rows = _rows(characters, short, NARROW)
+    at = first = 0
+    while at < len(rows):
+        block = NarrowBlock(rows, first, at) if len(rows[at].parts) > 1 else None
+        cells = [] if block is None else block.cells()
+        table = _table_of(cells, order) if cells else None
+        if table is not None and block is not None:
+            yield table
+            at = first = block.end
+        else:  # not always the next row: that would take quadratic time
+            at += 1 if block is None else max(1, (block.end - at) // 8)
+
+
+def _order_of(lines: Sequence[Sequence[PageWord]]) -> Mapping[int, int]:
+    return {id(word): number for number, word in enumerate(w for line in lines for w in line)}
+
+
+def _columns_of(rows: Sequence[AlignedRow]) -> int:
     return len(_column_bounds(rows)) if len(rows) >= LEAST_ROWS else 0
 
 
-def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_AlignedRow]:
+def _rows(
+    characters: PageCharacters, lines: Sequence[Sequence[PageWord]], gap: float = _GAP
+) -> list[AlignedRow]:
     """Return the words by height, from above."""
     sized = [
         (word, size)
@@ -150,22 +200,22 @@ def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> li
             groups[-1].append((word, size))
         else:
             groups.append([(word, size)])
-    return [_row(group) for group in groups]
+    return [_row(group, gap) for group in groups]
 
 
-def _row(group: list[tuple[PageWord, float]]) -> _AlignedRow:
+def _row(group: list[tuple[PageWord, float]], gap: float) -> AlignedRow:
     size = max(size for _, size in group)
     words = sorted((word for word, _ in group), key=lambda word: word.left)
     parts: list[list[PageWord]] = []
     for word in words:
-        if parts and word.left - parts[-1][-1].right <= _GAP * size:
+        if parts and word.left - parts[-1][-1].right <= gap * size:
             parts[-1].append(word)
         else:
             parts.append([word])
-    return _AlignedRow(group[0][0].y, size, parts, gaps_of(parts))
+    return AlignedRow(group[0][0].y, size, parts, gaps_of(parts))
 
 
-def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
+def _end_of_block(rows: Sequence[AlignedRow], start: int) -> int:
     """Return the end of the rows from ``start`` on that share gaps between columns."""
     if len(rows[start].parts) < 2:
         return start
@@ -194,7 +244,7 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
     return last
 
 
-def _is_caption(row: _AlignedRow) -> bool:
+def _is_caption(row: AlignedRow) -> bool:
     return _CAPTION.match(" ".join(word.text for part in row.parts for word in part)) is not None
 
 
@@ -203,13 +253,13 @@ _MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
 
 
 def _aligned_table(
-    rows: Sequence[_AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
+    rows: Sequence[AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
 ) -> PageTable | None:
     bounds = _column_bounds(rows[start:end])
     if len(bounds) < 2:
         return None
     pitch = rows[start].y - rows[start + 1].y
-    head: list[_AlignedRow] = []
+    head: list[AlignedRow] = []
     while start - len(head) > first:
         above, below = rows[start - len(head) - 1], (head or rows[start:])[0]
         row = _header_row(above, above.y - below.y, pitch, bounds)
@@ -218,15 +268,15 @@ def _aligned_table(
         head.insert(0, row)
     block = [*head, *rows[start:end]]
     while True:
-        table = _table_of(block, bounds, order)
+        table = _table_of([_cells(row, bounds) for row in block], order)
         if table is not None or len(block) <= LEAST_ROWS + 1 or not _spans(block[0], bounds):
             return table
         block = block[1:]
 
 
 def _header_row(
-    row: _AlignedRow, distance: float, pitch: float, bounds: Sequence[tuple[float, float]]
-) -> _AlignedRow | None:
+    row: AlignedRow, distance: float, pitch: float, bounds: Sequence[tuple[float, float]]
+) -> AlignedRow | None:
     """Return a row above the columns if it has headings of several of them, with its parts."""
     words = [word for part in row.parts for word in part]
     is_near = distance <= max(2 * row.size, _HEADER_PITCH * pitch)
@@ -250,28 +300,28 @@ def _header_row(
         [word for word, name in zip(words, names, strict=True) if name == column]
         for column in sorted(set(names))
     ]
-    return _AlignedRow(row.y, row.size, parts, gaps_of(parts))
+    return AlignedRow(row.y, row.size, parts, gaps_of(parts))
 
 
 _HEADER_PITCH = 1.3
 
 
-def _spans(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
+def _spans(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
     return any(len(_columns_at(part, bounds)) > 1 for part in row.parts)
 
 
 def _table_of(
-    rows: Sequence[_AlignedRow], bounds: Sequence[tuple[float, float]], order: Mapping[int, int]
+    rows: Sequence[Sequence[Sequence[PageWord]]], order: Mapping[int, int]
 ) -> PageTable | None:
-    words = [word for row in rows for part in row.parts for word in part]
-    places = [sorted(order[id(word)] for part in row.parts for word in part) for row in rows]
+    """Return the table with the given cells, if it looks like one."""
+    words = list({id(word): word for row in rows for cell in row for word in cell}.values())
+    places = [sorted(order[id(word)] for cell in row for word in cell) for row in rows]
     if any(above[-1] > below[0] for above, below in pairwise(places)):
         return None  # columns of text, one after the other
     if places[-1][-1] - places[0][0] + 1 != len(words):
         return None  # other text is between
     texts = [
-        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in _cells(row, bounds)]
-        for row in rows
+        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in row] for row in rows
     ]
     if not _is_table(texts):
         return None
@@ -279,7 +329,7 @@ def _table_of(
     return PageTable(words, "\n".join(table_lines(_with_header(texts))))
 
 
-def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
+def _column_bounds(rows: Sequence[AlignedRow]) -> list[tuple[float, float]]:
     """Return the left and right edges of the columns: stretches that any row with parts uses."""
     edges = sorted(
         (part[0].left, max(word.right for word in part))
@@ -296,7 +346,7 @@ def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
     return bounds
 
 
-def _cells(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
+def _cells(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
     """Return the words of each column; a heading above several is repeated."""
     cells: list[list[PageWord]] = [[] for _ in bounds]
     for part in row.parts:

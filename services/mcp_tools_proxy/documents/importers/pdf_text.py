@@ -17,7 +17,7 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
 from mcp_tools_proxy.documents.importers.pdf_scripts import PageNotes, mark_scripts, read_shapes
-from mcp_tools_proxy.documents.importers.pdf_tables import find_tables, may_have_tables
+from mcp_tools_proxy.documents.importers.pdf_tables import TableSigns, find_tables, signs_of_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
@@ -41,7 +41,8 @@ def read_page_text(
         spans = page.spans()
         shapes = read_shapes(pdf_page)
         is_from_right, is_spaced = has_right_to_left(text), has_ideographs(text)
-        has_tables = may_have_tables(page, has_lines=shapes.paths >= _FEW_LINES)
+        signs = signs_of_tables(page, has_lines=shapes.paths >= _FEW_LINES)
+        has_tables = signs is not TableSigns.NONE
         if has_tables or is_from_right or is_spaced or shapes.scripts is None:
             located = spans
         else:
@@ -52,7 +53,7 @@ def read_page_text(
             for line in lines:
                 join_spaced_characters(line)
         if has_tables:
-            tables = find_tables(pdf_page, page, lines)
+            tables = find_tables(pdf_page, page, lines, signs)
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
         if type_lines is not None:
             tabular = {word.start for table in tables for word in table.words}
