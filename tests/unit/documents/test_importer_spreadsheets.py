@@ -267,6 +267,27 @@ def test_formulas_without_values_are_a_warning() -> None:
     ]
 
 
+RECALCULATED = '<calcPr calcId="1" fullCalcOnLoad="1"/>'
+
+
+@each_row(
+    ("after", "second", "shown", "warnings"),
+    [
+        (RECALCULATED, "0", "|  |  | 7 |", ["formulas_without_values"]),
+        (RECALCULATED, "3", "| 0 | 3 | 7 |", []),
+        ("", "0", "| 0 | 0 | 7 |", []),
+    ],
+)
+def test_the_value_0_of_formulas_that_were_never_computed_is_left_out(
+    after: str, second: str, shown: str, warnings: list[str]
+) -> None:
+    cells = f'<c r="A2"><f>B2</f><v>0</v></c><c r="B2"><f>C2</f><v>{second}</v></c>'
+    xml = sheet_of([[*"abc"], [None, None, 7]]).replace('<row r="2">', f'<row r="2">{cells}')
+    document = imported(xlsx_of({"S": xml}, after=after))
+    assert document.pages[0].splitlines()[-1] == shown
+    assert [it.code for it in document.warnings] == warnings
+
+
 NOTES = """<comments xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><authors>
 <author>Ann</author><author>tc={1}</author></authors><commentList>
 <comment ref="B2" authorId="0"><text><r><t>Ann:</t></r><r><t xml:space="preserve">

@@ -182,12 +182,14 @@ def _formulas_warning(count: int) -> tuple[ImportWarning, ...]:
 
 def _rows(sheet: WorkbookSheet) -> Rows:
     """Return the cells from the first row and column as text, with merged cells repeated."""
-    formats, errors = sheet.look.formats, sheet.look.errors
+    formats, given = sheet.look.formats, sheet.look.texts
     before = [""] * sheet.first_column
     rows: Rows = []
     for row, values in enumerate(sheet.values):
         texts = (
-            errors.get((row, column)) or _text(value, formats.get((row, column)))
+            given[row, column]
+            if (row, column) in given
+            else _text(value, formats.get((row, column)))
             for column, value in enumerate(values, start=sheet.first_column)
         )
         rows.append([*before, *texts])

@@ -5,7 +5,7 @@ Reads from XLSX what calamine leaves out: these, errors in cells, and formulas w
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
@@ -72,9 +72,9 @@ _ERROR = re.compile(
 """The value of a cell, after its formula."""
 _FORMULA = re.compile(
     rb"\s*<(?:\w+:)?f\b(?:[^<>]*/>|[^<>]*>[^<]*</(?:\w+:)?f>)\s*"
-    rb"(?P<value><(?:\w+:)?v\b(?:[^<>]*/>|[^<>]*></(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
+    rb"(?P<stored><(?:\w+:)?v\b(?:[^<>]*/>|[^<>]*>(?P<value>[^<]*)</(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
 )
-"""The rest of a cell with a formula and no value; an empty value can be an empty text."""
+"""The rest of a cell with a formula."""
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
 """For positive numbers, negative ones, zero and text."""
 
@@ -104,10 +104,13 @@ class SheetLook:
     hidden_columns: set[int] = field(default_factory=set)
     formats: dict[tuple[int, int], str] = field(default_factory=dict)
     """Number formats by row and column."""
-    errors: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Errors such as #DIV/0! that are not among the values, by row and column."""
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Texts that replace values, such as the error #DIV/0!, by row and column."""
     empty_formulas: set[tuple[int, int]] = field(default_factory=set)
     """The rows and columns of formulas whose values are not in the file."""
+    zero_formulas: set[tuple[int, int]] = field(default_factory=set)
+    has_results: bool = False
+    """Whether a formula has another value than 0."""
     comments: Sequence[CellComment] = ()
     rows: int = 0
     columns: int = 0
@@ -167,6 +170,7 @@ def _sheet_looks(archive: XmlArchive) -> Mapping[str, SheetLook]:
         part = target[1:] if target.startswith("/") else f"xl/{target}"
         look = looks[sheet.get("name", "")] = _look(archive.read(part), formats)
         look.comments = comments_of_sheet(archive, part, people)
+    _drop_placeholders(archive, looks.values())
     return looks
 
 
@@ -239,9 +243,31 @@ def _add_content(
     look: SheetLook, place: tuple[int, int], kind: bytes | None, sheet: bytes, start: int
 ) -> None:
     if kind == b"e" and (error := _ERROR.match(sheet, start)):
-        look.errors[place] = error[1].decode()
-    elif (formula := _FORMULA.match(sheet, start)) and not (kind == b"str" and formula["value"]):
+        look.texts[place] = error[1].decode()
+    formula = _FORMULA.match(sheet, start)
+    if formula is None:
+        return
+    if formula["value"] == b"0" and kind in (None, b"n"):
+        look.zero_formulas.add(place)
+    elif formula["value"] or (kind == b"str" and formula["stored"]):  # also an empty text
+        look.has_results = True
+    else:
         look.empty_formulas.add(place)
+
+
+def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> None:
+    """Empty the formulas if all have the value 0, and programs must compute them first.
+
+    XlsxWriter writes such files.
+    """
+    modes = _elements(archive, "xl/workbook.xml", "s:calcPr")
+    if not any(it.get("fullCalcOnLoad") in ("1", "true") for it in modes):
+        return
+    if any(it.has_results for it in looks):
+        return
+    for look in looks:
+        look.empty_formulas |= look.zero_formulas
+        look.texts.update(dict.fromkeys(look.zero_formulas, ""))
 
 
 def _number(value: bytes | None, default: int = 0) -> int:
