@@ -191,7 +191,7 @@ def test_a_web_page_in_rtf_is_read_as_a_web_page() -> None:
 def test_a_file_without_text_is_refused(body: str) -> None:
     with pytest.raises(ImportFailed) as refused:
         imported(body)
-    assert refused.value.reason == "is empty"
+    assert refused.value.reason.startswith("is empty: ")
 
 
 WORDS = st.sampled_from(
@@ -208,4 +208,4 @@ def test_any_order_of_words_is_read_or_empty(body: str) -> None:
     try:
         imported(body)
     except ImportFailed as error:
-        assert error.reason == "is empty"  # noqa: PT017
+        assert error.reason.startswith("is empty: ")  # noqa: PT017

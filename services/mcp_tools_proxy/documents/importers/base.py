@@ -72,6 +72,8 @@ def warning(code: WarningCode, message: str) -> ImportWarning:
     return ImportWarning(code.value, message)
 
 
+EMPTY = "is empty: check that it is the right file"
+TOO_DEEP = "is nested too deeply to be read: save it with fewer levels"
 NO_FORMATS = (
     "cannot be read by this installation: install mcp-tools-proxy[formats], or use the image tag "
     ":formats"

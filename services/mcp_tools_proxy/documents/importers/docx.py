@@ -7,6 +7,8 @@ from typing import Literal
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -65,7 +67,7 @@ def import_docx(data: bytes, options: ImportOptions) -> Document:
     try:
         return _WordFile(data, options).document()
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
 
 
 class _WordFile:
@@ -107,7 +109,7 @@ class _WordFile:
         footers = self._running_titles(sections, "footer")
         blocks = [*headers, *blocks, *footers]
         if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
-            raise ImportFailed("is empty")
+            raise ImportFailed(EMPTY)
         pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
         title = own_title(" ".join(self._title)) or self._property_title() or self._first_heading
         return build_document(

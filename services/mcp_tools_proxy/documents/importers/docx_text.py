@@ -483,7 +483,9 @@ def mark_open_fields(root: Element) -> None:
         if kind == "begin":
             begun.append(mark)
             if len(begun) > MAX_OPEN_FIELDS:
-                raise ImportFailed(f"has more than {MAX_OPEN_FIELDS} fields within each other")
+                raise ImportFailed(
+                    f"has more than {MAX_OPEN_FIELDS} fields within each other: export it as PDF"
+                )
         elif kind == "end" and begun:
             begun.pop()
     for mark in begun:

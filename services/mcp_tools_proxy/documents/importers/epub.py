@@ -112,7 +112,9 @@ def _book(archive: XmlArchive, options: ImportOptions) -> _Book:
     part = next((it.get("full-path", "") for it in roots), "")
     package = archive.parse(part, _PREFIXES)
     if package is None:
-        raise ImportFailed("is not a readable .epub file: it has no list of chapters")
+        raise ImportFailed(
+            "is not a readable .epub file: it has no list of chapters; convert it again"
+        )
     items = {it.get("id", ""): it for it in package.iter("opf:item")}
     book = _Book(
         facts=FileFacts(

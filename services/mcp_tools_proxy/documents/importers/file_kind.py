@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import BinaryIO, Final
 from zipfile import BadZipFile, ZipFile
 
-from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.base import EMPTY, NO_FORMATS, ImportFailed
 from mcp_tools_proxy.documents.importers.text_encoding import decode_wide
 from mcp_tools_proxy.documents.importers.text_form import is_markdown, is_table, start_of
 
@@ -82,12 +82,12 @@ _PICTURES = (
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 
-_PROGRAM = "is a program, not a document"
+_PROGRAM = "is a program: choose a document"
 _ARCHIVE = "is an archive: unpack it, and import the files in it"
 _RECORDING = "is a recording without text: import its transcript"
 _APPLE = "is an Apple Pages, Numbers or Keynote file: export it as DOCX, XLSX, PPTX or PDF"
 _PROTECTED = "has a password: save it without one"
-_DAMAGED_ZIP = "is damaged, or was cut short: its ZIP archive cannot be opened"
+_DAMAGED_ZIP = "is damaged, or was cut short: copy it again, or save it again in its program"
 
 _REFUSED: Sequence[tuple[int, bytes, str]] = (
     *((0, mark, _PROGRAM) for mark in (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")),
@@ -387,9 +387,9 @@ def _kind_among(streams: Collection[str]) -> FileKind:
 
 def _kind_of_text(data: bytes, named: FileKind | None, suffix: str) -> FileKind:
     if not data.strip(_BLANK):
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     if _is_binary(data[:HEAD_BYTES]):
-        raise ImportFailed("is neither text nor a file of a known kind")
+        raise ImportFailed("is neither text nor a file of a known kind: export it as PDF or text")
     head = data[:HEAD_BYTES].lstrip(_BLANK).replace(b"\0", b"")  # UTF-16 as ASCII
     if found := _marked_text(head, named):
         return found

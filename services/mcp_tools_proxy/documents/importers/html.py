@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FORMATS,
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -103,13 +104,13 @@ def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
     if _is_deep(html):
-        raise ImportFailed("is nested too deeply to be read")
+        raise ImportFailed(TOO_DEEP)
     try:
         tree = LexborHTMLParser(
             clean(html), scripting=True, options=LexborDocumentOptions.WO_EVENTS
         )
     except SelectolaxError as error:  # thousands of open tags are repeated in every paragraph
-        raise ImportFailed("needs more memory than an import may use") from error
+        raise ImportFailed("needs more memory than an import may use: cut it into parts") from error
     walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
     if tree.body is not None:
         walk.read(tree.body)

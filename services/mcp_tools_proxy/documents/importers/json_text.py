@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
+    TOO_DEEP,
     FileFacts,
     Heading,
     ImportFailed,
@@ -98,9 +100,9 @@ def _parsed(text: str, line: int = 1) -> object:
         )
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
-        raise ImportFailed(f"is not valid JSON: {where}: {error.msg}") from error
+        raise ImportFailed(f"is not valid JSON: correct {where} ({error.msg})") from error
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
     return value
 
 
@@ -113,7 +115,7 @@ def _document(
 ) -> Document:
     found = [piece for piece in pieces if piece.text.strip()]
     if not found:
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     ends = list(accumulate(len(piece.text) for piece in found))
     pages = paginate("".join(piece.text for piece in found), ends)
     headings = []
@@ -205,7 +207,7 @@ def _items(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def _lines(key: str, value: object, indent: str) -> Iterator[str]:
     if len(indent) > MAX_DEPTH * len(_STEP):
-        raise ImportFailed("is nested too deeply to be read")
+        raise ImportFailed(TOO_DEEP)
     if isinstance(value, dict) and value:
         yield f"{indent}{key}:\n"
         yield from _fields(value, indent + _STEP)

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from html import escape
 
 from mcp_tools_proxy.documents.importers.base import (
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -54,11 +55,11 @@ def import_eml(data: bytes, options: ImportOptions) -> Document:
         data = decode_text(data, options).text.encode()
     content = MailContent(headers=_headers(data))
     if not content.headers:
-        raise ImportFailed("is not a readable e-mail: it has no headers")
+        raise ImportFailed("is not a readable e-mail, as it has no headers: save it again as .eml")
     try:
         _read_part(message_from_bytes(data, policy=policy.compat32), content, options, 0)
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
     content.date = _date(content.headers.get("Date", ""))
     return mail_document(content, options)
 

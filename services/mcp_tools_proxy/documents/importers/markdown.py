@@ -9,6 +9,7 @@ from itertools import accumulate
 from markdown_it.token import Token
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     NO_FACTS,
     FileFacts,
     Heading,
@@ -95,7 +96,7 @@ def build_from_markdown(
     there is no text.
     """
     if not text.strip():
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     text = cut_tables(text)
     blocks = _blocks(text)
     pages = paginate(text, _page_edges(blocks))

@@ -181,7 +181,7 @@ class OpenDocumentText:
         """Return the text, then its notes; headers and footers are marked. Raises ImportFailed."""
         body = None if self._content is None else next(self._content.iter("office:text"), None)
         if body is None:
-            raise ImportFailed("is not a readable .odt file: it does not contain a text")
+            raise ImportFailed("does not contain a text: save it again as .odt")
         text = self._inner(body)
         notes = "".join(self._notes)
         return f"{self._margin('header')}{text}{notes}{self._margin('footer')}"
@@ -429,7 +429,7 @@ def import_ods(data: bytes, options: ImportOptions) -> Document:
     archive = XmlArchive(data, ".ods", xml=_PARTS, max_tokens=_MAX_TOKENS)
     root = archive.parse("content.xml", _PREFIXES)
     if root is None:
-        raise ImportFailed("is not a readable .ods file: it does not contain a table")
+        raise ImportFailed("does not contain a table: save it again as .ods")
     hidden_styles = {
         style.get("style:name")
         for style in root.iter("style:style")

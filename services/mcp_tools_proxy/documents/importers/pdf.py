@@ -87,7 +87,7 @@ def import_pdf(
     except PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
-        raise ImportFailed("is not a readable PDF") from error
+        raise ImportFailed("is not a readable PDF: copy it again, or export it again") from error
     document = build_document(
         options,
         facts=FileFacts(title=title),
@@ -110,7 +110,7 @@ _NO_TEXT = (
     "needs mcp-tools-proxy[ocr] or the image tag :ocr"
 )
 _HIDDEN = "has only hidden text, which is left out. If its pages are scanned, import it with OCR"
-_NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
+_NO_TEXT_FOUND = "has no text, and OCR found none on its pages: scan it again"
 _UNREADABLE = (
     "has text without a character map, which cannot be read: export it again with Unicode text, or "
     "import it with OCR"

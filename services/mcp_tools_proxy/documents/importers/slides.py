@@ -4,6 +4,7 @@ from html import escape
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     FileFacts,
     Heading,
     ImportFailed,
@@ -55,7 +56,9 @@ def import_slides(data: bytes, options: ImportOptions) -> Document:
         name = title or f"Slide {len(pages)}"
         headings.append(Heading(level=1, title=name, page=len(pages), char=0))
     if not any(page.strip() for page in pages):
-        raise ImportFailed("is empty" if not hidden_chars else "has no visible text")
+        raise ImportFailed(
+            EMPTY if not hidden_chars else "has no visible text: show its hidden text, and save it"
+        )
     return build_document(
         options,
         facts=FileFacts(title=_title(package) or headings[0].title),

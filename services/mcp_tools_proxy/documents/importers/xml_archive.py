@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers.expat import ExpatError, ParserCreate
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
-from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.base import TOO_DEEP, ImportFailed
 
 MAX_PARTS = 5_000
 
@@ -49,7 +49,9 @@ class XmlArchive:
             raise ImportFailed(
                 f"has a password, or is in an older format: save it as {kind} without a password"
             )
-        self._broken = f"is not a readable {kind} file: it is damaged, or was cut short"
+        self._broken = (
+            f"is not a readable {kind} file: it is damaged, or was cut short; save it again"
+        )
         self._xml = xml
         with self._errors():
             self._archive = ZipFile(BytesIO(data))
@@ -109,7 +111,7 @@ class XmlArchive:
         if len(sizes) > MAX_PARTS or xml > MAX_XML_BYTES or size > MAX_BYTES:
             raise ImportFailed(
                 f"unpacks to {len(sizes)} parts of {size} bytes, {xml} of them XML; the limits are "
-                f"{MAX_PARTS}, {MAX_BYTES} and {MAX_XML_BYTES}"
+                f"{MAX_PARTS}, {MAX_BYTES} and {MAX_XML_BYTES}: cut it into parts"
             )
 
     @contextmanager
@@ -160,7 +162,8 @@ class _XmlChecks:
 
     def _refuse_document_type(self, *_: object) -> None:
         raise ImportFailed(
-            "has an XML part with a document type or entities, which office programs never write"
+            "has an XML part with a document type or entities, which office programs never "
+            "write: save it again in one"
         )
 
     def _start(self, _: str, attributes: Mapping[str, str]) -> None:
@@ -171,7 +174,7 @@ class _XmlChecks:
                 f"has more than {self._max_tokens} elements and attributes: cut it into parts"
             )
         if self._depth > MAX_DEPTH:
-            raise ImportFailed("is nested too deeply to be read")
+            raise ImportFailed(TOO_DEEP)
 
     def _end(self, _: str) -> None:
         self._depth -= 1
