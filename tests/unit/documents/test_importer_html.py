@@ -79,3 +79,23 @@ def test_without_the_extra_the_error_names_the_package_to_install(
     monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
     with pytest.raises(ImportFailed, match=r"install mcp-tools-proxy\[formats\]"):
         imported("<p>text")
+
+
+@each_row(
+    ("head", "title"),
+    [
+        ("<svg><title>icon</title></svg><title>Fees</title>", "Fees"),
+        ("<title> </title><meta property='og:title' content='Fees &amp; loans'>", "Fees & loans"),
+        ("<title>Untitled-1</title><meta name=DC.Title content=Fees>", "Fees"),
+        ("<title>Untitled-1</title><meta property=og:title content=Home>", "Loans"),
+        ("<meta name=twitter:title content=Other><meta name=citation_title content=Fees>", "Fees"),
+        ("<title>Microsoft Word - fees.doc</title><p class=MsoTitle>The <b>fees</b>", "The fees"),
+        ("<h2>Menu</h2>", "Loans"),
+        ("<svg><title>icon</title></svg>", "Loans"),
+    ],
+)
+def test_the_title_is_the_name_that_readers_know(head: str, title: str) -> None:
+    page = f"<!doctype html><html><head>{head}<h1>Loans</h1><p>Text.".encode()
+    document = import_html(page, ORIGIN)
+    assert document.title == title
+    assert "icon" not in "".join(document.pages)

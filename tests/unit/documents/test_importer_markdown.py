@@ -351,3 +351,17 @@ def test_scripts_of_pandoc_are_written_like_those_of_other_formats(text: str, sh
 )
 def test_other_carets_and_tildes_stay(text: str) -> None:
     assert imported(text).pages == (text,)
+
+
+@each_row(
+    ("text", "title"),
+    [
+        ("## Contents\n\n# Fees\n\n## Loans\n", "Fees"),
+        ("## Before\n\n# One\n\n# Two\n", "Before"),
+        ('<p><img src="a.png"></p>\n\n<h1 align="x">The <b>fees</b></h1>\n\n## Use\n', "The fees"),
+        ("Text with <h1>no heading</h1>\n", "rules"),
+        ("```html\n<h1>Code</h1>\n```\n", "rules"),
+    ],
+)
+def test_the_title_is_the_heading_of_the_whole_text(text: str, title: str) -> None:
+    assert imported(text, stem="rules").title == title

@@ -4,6 +4,7 @@ Lexbor (selectolax) parses it as browsers do. Nothing is fetched or run.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -20,6 +21,7 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -45,6 +47,17 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LANG = re.compile(rb"<html\b[^>]{0,999}?\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
+
+_TITLE_NAMES = (
+    "citation_title",
+    "dc.title",
+    "dcterms.title",
+    "og:title",
+    "twitter:title",
+)
+"""Metadata that name a page whose title is missing or a default of a program."""
+
+_MOST_TITLES = 20
 
 _DATE_NAMES = frozenset(
     {
@@ -130,19 +143,36 @@ def _is_deep(html: str) -> bool:
 
 
 def _facts(tree: "LexborHTMLParser") -> FileFacts:
-    title = tree.css_first("head > title")
     root = tree.css_first("html")
     language = _attribute(root, "lang") if root is not None else ""
-    date = None
+    metadata: dict[str, str] = {}
     for meta in tree.css("meta[content]"):
         name = (_attribute(meta, "name") or _attribute(meta, "property")).lower()
-        if name in _DATE_NAMES and (date := iso_date(_attribute(meta, "content"))):
-            break
+        metadata.setdefault(name, _attribute(meta, "content"))
+    dates = (iso_date(text) for name, text in metadata.items() if name in _DATE_NAMES)
+    titles = map(one_line, _titles(tree, metadata))
     return FileFacts(
-        title=one_line(title.text()) if title is not None else "",
-        date=date,
+        title=next(filter(own_title, titles), ""),
+        date=next(filter(None, dates), None),
         language=language_tag(language),
     )
+
+
+def _titles(tree: "LexborHTMLParser", metadata: Mapping[str, str]) -> Iterator[str]:
+    """Yield the titles of a page, the best first: of browsers, of search engines, of Word."""
+    for node in tree.css("title")[:_MOST_TITLES]:
+        if not _is_in_picture(node):
+            yield node.text()
+    yield from (metadata.get(name, "") for name in _TITLE_NAMES)
+    if (node := tree.css_first("p.MsoTitle, p.MsoTitleCxSpFirst")) is not None:
+        yield node.text()
+
+
+def _is_in_picture(node: "LexborNode") -> bool:
+    above = node.parent
+    while above is not None and above.tag != "svg":
+        above = above.parent
+    return above is not None
 
 
 def _attribute(node: "LexborNode", name: str) -> str:
