@@ -160,12 +160,12 @@ def _facts(tree: "LexborHTMLParser") -> FileFacts:
 
 def _titles(tree: "LexborHTMLParser", metadata: Mapping[str, str]) -> Iterator[str]:
     """Yield the titles of a page, the best first: of browsers, of search engines, of Word."""
-    for node in tree.css("title")[:_MOST_TITLES]:
-        if not _is_in_picture(node):
-            yield node.text()
+    for title in tree.css("title")[:_MOST_TITLES]:
+        if not _is_in_picture(title):
+            yield title.text()
     yield from (metadata.get(name, "") for name in _TITLE_NAMES)
-    if (node := tree.css_first("p.MsoTitle, p.MsoTitleCxSpFirst")) is not None:
-        yield node.text()
+    for title in tree.css("p.MsoTitle, p.MsoTitleCxSpFirst")[:1]:
+        yield title.text()
 
 
 def _is_in_picture(node: "LexborNode") -> bool:
