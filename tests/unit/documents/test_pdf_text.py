@@ -133,6 +133,28 @@ def test_a_number_with_a_footnote_has_a_mark_not_an_exponent(
     assert text in page_of(pdf).splitlines()
 
 
+def test_footnotes_may_have_raised_marks_and_fractions_are_none() -> None:
+    pdf = new_page()
+    places = (
+        (20.0, ((12, 0, "The fee is 45"), (8, -1.6, "2"), (12, 0, " euros in 12"), (8, -1.6, "4"))),
+        (30.0, ((12, 0, "Use 1"), (8, -1.6, "3"), (12, 0, "/"), (8, 1, "4"), (12, 0, " cups."))),
+        (270.0, ((6, -1, "2"), (8, 0, "See the rules of the year 2019."))),
+        (274.0, ((6, -1, "3"), (8, 0, "See the rules of the year 2020."))),
+    )
+    for y, parts in places:
+        x = 20.0
+        for size, rise, part in parts:
+            pdf.set_font_size(size)
+            pdf.text(x, y + rise, part)
+            x += pdf.get_string_width(part)
+    assert page_of(pdf).splitlines() == [
+        "The fee is 45 [2] euros in 12^4",
+        "Use 1 3/4 cups.",
+        "[2] See the rules of the year 2019.",
+        "[3] See the rules of the year 2020.",
+    ]
+
+
 def test_a_high_footnote_mark_is_apart_from_the_next_word() -> None:
     pdf, x = new_page(), 20.0
     for size, y, text in ((12, 20, "as others found"), (8, 18, "1"), (12, 20, "here")):

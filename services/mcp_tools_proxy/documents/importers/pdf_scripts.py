@@ -155,16 +155,19 @@ class PageNotes:
             if match is None:
                 continue
             left, right, y = page.edges((start, match.end()))
-            size = min(page.size(start), page.size(match.end() - 1))
-            is_last = not any(
-                other_y < y - 1
-                and other_size * _SMALLER >= size
-                and length >= _FEWEST_OF_LINE
-                and other_left < right + _WIDEST_NOTE
-                and left < other_right
+            size = page.size(match.end() - 1)
+            is_apart = not any(
+                (abs(other_y - y) < size and left - _BESIDE < other_right < left + 1)
+                or (
+                    other_y < y - 1
+                    and other_size * _SMALLER > size
+                    and length >= _FEWEST_OF_LINE
+                    and other_left < right + _WIDEST_NOTE
+                    and left < other_right
+                )
                 for other_size, other_left, other_right, other_y, length in lines
             )
-            if size and is_last:
+            if size and is_apart:
                 yield match[1], size, y
 
 
