@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import unicodedata
 from collections.abc import Mapping
@@ -146,6 +147,36 @@ def test_unchanged_files_are_not_opened(
     again = imported(run, folder, "--prune")
     assert (again["unchanged"], again["skipped"]) == (2, ["old.zip"])
     assert "skipped old.zip: is an archive" in again["stderr"]
+
+
+def test_suffixes_in_include_are_documents(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "b.log", "c.py")
+    found = imported(run, folder, "--include", "*.log", "--include", "*.md")
+    assert files_of(found["imported"]) == ["a.md", "b.log"]
+
+
+def test_a_file_over_the_memory_of_an_import_is_not_copied(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "large.txt")
+    os.truncate(folder / "large.txt", 2**40)
+    found = imported(run, folder)
+    assert [it["doc_id"] for it in found["imported"]] == ["a"]
+    assert "over 1 GiB" in found["failed"][0]["error"]
+
+
+@pytest.mark.parametrize("name", [b"pipe.md", b"socket.md", b"\xff.md"])
+def test_a_path_that_is_not_a_file_is_refused(run: Run, tmp_path: Path, name: bytes) -> None:
+    path = os.path.join(os.fsencode(tmp_path), name)
+    if name == b"pipe.md":
+        os.mkfifo(path)
+    elif name == b"socket.md":
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    else:
+        Path(os.fsdecode(path)).write_text("text")
+    result = run("import", os.fsdecode(path), "--tenant", "t")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_name_adds_no_lines_to_the_report(run: Run, tmp_path: Path) -> None:

@@ -82,6 +82,12 @@ def test_only_suffixes_are_cut_from_names(path: str, stem: str) -> None:
     assert stem_of(path) == stem
 
 
+def test_a_missing_file_that_is_left_out_is_an_error(root: Path, folder: SourceFolder) -> None:
+    write(root, "a.md")
+    with pytest.raises(FileNotFoundError):
+        folder.list_files(but=root / "rights.json")
+
+
 def test_links_and_pipes_are_skipped_with_a_reason(
     root: Path, folder: SourceFolder, tmp_path: Path
 ) -> None:

@@ -467,9 +467,13 @@ class _Batch:
 
     async def _import(self, path: Path, label: str) -> None:
         options = self._wanted.options(path)
+        if any("\ud800" <= character <= "\udfff" for character in options.doc_id):
+            raise ImportFailed("has a name that is not UTF-8: rename it, or add --doc-id")
         key = (options.tenant_id, options.doc_id)
         if options.doc_id in self._done:
-            raise ImportFailed(f"another of these files has the id {options.doc_id}")
+            raise ImportFailed(
+                f"another of these files has the id {options.doc_id}: import it with --doc-id"
+            )
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
         document, original = await self._document(path, options, label)
@@ -490,7 +494,7 @@ class _Batch:
     ) -> tuple[Document, bytes | None]:
         """Import a file; return the document, and its PDF if it is kept."""
         try:
-            source = await asyncio.to_thread(path.open, "rb")
+            source = await asyncio.to_thread(open, path, "rb", opener=_open_at_once)
         except OSError as error:
             raise ImportFailed(f"cannot be read: {error.strerror}") from error
         with source, page_progress(label) as show_pages:
@@ -522,6 +526,11 @@ class _Batch:
             )
         for warning in warnings:
             echo(f"{path}: {spell_warning(warning)}", err=True)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to would be waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _exists(what: str) -> ImportFailed:

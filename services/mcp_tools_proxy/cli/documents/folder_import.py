@@ -44,6 +44,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
+from mcp_tools_proxy.documents.importers.import_worker import MEMORY_BYTES
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -68,6 +69,8 @@ _OTHER_FOLDER = (
     "its document was imported from another folder; name the source with --source, by "
     "the same name if this is the same folder, otherwise by another name"
 )
+
+_TOO_LARGE = "has over 1 GiB, the memory of an import: cut it into parts"
 
 _CONFLICT = "the document was changed by another program during the import; run the import again"
 
@@ -115,7 +118,9 @@ async def import_folder(
     """Import a folder, print the result, and return whether all succeeded. Raises Unusable."""
     has_ocr = bool(options_of("", "", ()).ocr_languages)
     try:
-        folder = await asyncio.to_thread(partial(SourceFolder, root, has_ocr=has_ocr))
+        folder = await asyncio.to_thread(
+            partial(SourceFolder, root, has_ocr=has_ocr, include=options.include)
+        )
     except OSError as error:
         raise Unusable(f"{root} cannot be opened: {error.strerror}") from error
     digests = FileDigests(settings.cache_dir or default_folder(), root)
@@ -375,6 +380,8 @@ class FolderImport:
         Raises ImportFailed, ImportUnavailable.
         """
         stamp = FileStamp.of(os.fstat(opened.fileno()))
+        if stamp.size > MEMORY_BYTES:  # a copy could fill the disk
+            raise ImportFailed(_TOO_LARGE)
         if file.head is not None and file.head.source is not None:
             digest = _digest_of(opened)
             self._folder.check_unchanged(file.path, opened, stamp)
@@ -563,7 +570,7 @@ def _digest_of(file: BinaryIO) -> str:
 
 def _copy(file: BinaryIO, to: BinaryIO) -> str:
     """Copy a file and return the SHA-256 of the copy."""
-    digest = sha256()
+    digest, copied = sha256(), 0
     while True:
         try:
             piece = file.read(_PIECE_BYTES)
@@ -572,6 +579,9 @@ def _copy(file: BinaryIO, to: BinaryIO) -> str:
         if not piece:
             return digest.hexdigest()
         digest.update(piece)
+        copied += len(piece)
+        if copied > MEMORY_BYTES:  # it grows
+            raise ImportFailed(_TOO_LARGE)
         try:
             to.write(piece)
         except OSError as error:

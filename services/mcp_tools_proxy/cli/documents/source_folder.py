@@ -103,12 +103,13 @@ class SourceFiles:
 class SourceFolder:
     """A folder to import. All methods block."""
 
-    def __init__(self, root: Path, *, has_ocr: bool = False) -> None:
-        """Open the folder. Raises OSError."""
+    def __init__(self, root: Path, *, has_ocr: bool = False, include: Sequence[str] = ()) -> None:
+        """Open the folder; the content decides on suffixes in ``include``. Raises OSError."""
         self.root = root
         self.identity = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         """Tells folders of one name apart, without the host name: that of a container changes."""
         self._has_ocr = has_ocr
+        self._named = {os.path.splitext(pattern)[1].lower() for pattern in include} - {""}
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -118,12 +119,13 @@ class SourceFolder:
     def list_files(self, *, but: Path | None = None) -> SourceFiles:
         """List the folder without hidden files, lock files and ``but``. Raises OSError."""
         found = SourceFiles()
+        left_out = None if but is None else but.stat()
         folders = [""]
         while folders:
             prefix = folders.pop()
             try:
                 with os.scandir(self.root / prefix) as entries:
-                    folders += self._sort(entries, prefix, found, but)
+                    folders += self._sort(entries, prefix, found, left_out)
             except OSError as error:
                 if not prefix:
                     raise
@@ -135,7 +137,7 @@ class SourceFolder:
         entries: Iterator[os.DirEntry[str]],
         prefix: str,
         found: SourceFiles,
-        but: Path | None,
+        left_out: os.stat_result | None,
     ) -> list[str]:
         """Add the entries of one folder to ``found``; return its subfolders."""
         folders = []
@@ -151,7 +153,7 @@ class SourceFolder:
                 if stat.S_ISDIR(status.st_mode):
                     folders.append(f"{path}/")
                     found.folders.add(path)
-                elif but is None or not os.path.samestat(status, but.stat()):
+                elif left_out is None or not os.path.samestat(status, left_out):
                     self._add(path, status, found)
             except FileNotFoundError:
                 continue
@@ -165,10 +167,8 @@ class SourceFolder:
             found.skipped[path] = _kind_of(status.st_mode)
         elif KINDS.get(suffix) is FileKind.PICTURE and not self._has_ocr:
             found.others[path] = _PICTURE
-        elif suffix in _COPIES or path.endswith("~"):
-            found.others[path] = _COPY
-        elif _SOURCES.fullmatch(suffix):
-            found.others[path] = _SOURCE
+        elif suffix not in self._named and (reason := _reason_of(path, suffix)):
+            found.others[path] = reason
         else:
             found.files[path] = FileStamp.of(status)
             if suffix not in KINDS:
@@ -242,6 +242,13 @@ def stem_of(path: str) -> str:
 
 def _is_hidden(name: str) -> bool:
     return name.startswith((".", _LOCK_FILES)) or name.lower() in _NOT_DOCUMENTS
+
+
+def _reason_of(path: str, suffix: str) -> str:
+    """Return why a file is not a document by its name, or ""."""
+    if suffix in _COPIES or path.endswith("~"):
+        return _COPY
+    return _SOURCE if _SOURCES.fullmatch(suffix) else ""
 
 
 def _problem_of(path: str) -> str | None:
