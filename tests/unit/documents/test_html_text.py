@@ -124,6 +124,10 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
     ("html", "table"),
     [
         (
+            "<tr><th>a<th>b<tr><td><ol><li>x<li hidden>y<li>z</ol><td><ul><li>c</ul>",
+            "| a | b |\n| --- | --- |\n| 1. x 3. z | c |",
+        ),
+        (
             "<tr><th>Region<th>Year<th>Sales<tr><td rowspan=2>North<td>2025<td>10"
             "<tr><td>2026<td>20",
             ["| Region | Year | Sales |", "| North | 2025 | 10 |", "| North | 2026 | 20 |"],

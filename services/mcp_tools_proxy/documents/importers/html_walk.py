@@ -151,6 +151,9 @@ def _text_after(node: "LexborNode") -> str:
     return (node.next.text_content or "")[:8] if node.next is not None else ""
 
 
+BULLET = "-"
+
+
 class HtmlList:
     """The markers of an open list."""
 
@@ -170,7 +173,7 @@ class HtmlList:
     def marker(self, value: str | None) -> str:
         """Return the marker of the next item; ``value`` is the item's own number."""
         if not self._is_ordered:
-            return "-"
+            return BULLET
         own = _whole(value)
         number = self._number if own is None else own
         self._number = number + self._step
@@ -477,6 +480,9 @@ class PageWalk:
         self._break_block()
         items = self._lists[-1] if self._lists else HtmlList(None, is_nested=True)
         marker = items.marker(attributes.get("value"))
+        if self._depth and marker != BULLET and not self._appearance.is_hidden:
+            # a cell has no lists, but text may refer to its numbers
+            self._runs.append((f"{marker} ", self._style._replace(verbatim=True)))
         return self._open_container(lambda: self._writer.open_item(marker, items.group))
 
     def _open_quote(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
