@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mcp_tools_proxy.documents.importers.pdf_ruled_tables import NUMERIC, cell_text
+from mcp_tools_proxy.documents.importers.pdf_ruled_tables import FAR, NUMERIC, cell_text
 from mcp_tools_proxy.documents.importers.pdf_words import PageWord
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -20,7 +20,7 @@ _ALIGNED = 1.5
 _MOST_PITCH, _UNEVEN_PITCH = 2.2, 1.4
 """Greatest distance of rows, as a share of the type size and of the first distance."""
 
-_MOST_ROWS = 100
+_MOST_ROWS, _MOST_COLUMNS = 100, 20
 
 _LEAST_ROWS, _LEAST_ROWS_OF_TEXT, _LEAST_COLUMNS_OF_TEXT = 3, 4, 3
 _MOST_WORDS, _MOST_CHARS, _MOST_WORDS_OF_TEXT = 4, 30, 2
@@ -50,6 +50,7 @@ class NarrowBlock:
         self.start, self.end = start, start + 1
         self._body: list[Sequence[Cell]] = [rows[start].parts]
         self._bounds: Bounds = [_edges(part) for part in rows[start].parts]
+        self._extents = [_extended(_NOWHERE, part) for part in rows[start].parts]
         pitch = rows[start].y - rows[start + 1].y if start + 1 < len(rows) else 0.0
         last = min(len(rows), start + _MOST_ROWS)
         while self.end < last and self._is_near(self.end - 1, pitch) and self._add(self.end):
@@ -84,10 +85,18 @@ class NarrowBlock:
             parts, bounds = cells, _widened(self._bounds, cells)
         if bounds is None:
             return False
-        body = [parts, *self._body] if is_above else [*self._body, parts]
-        if not all(map(_is_aligned, zip(*(_placed(it, bounds) for it in body), strict=True))):
+        if len(bounds) > _MOST_COLUMNS:
             return False
-        self._body, self._bounds = body, bounds
+        body = [parts, *self._body] if is_above else [*self._body, parts]
+        extents = self._extents
+        if len(bounds) != len(self._bounds):
+            extents = [_NOWHERE] * len(bounds)
+        for row in body if extents is not self._extents else [parts]:
+            placed = _placed(row, bounds)
+            extents = [_extended(it, cell) for it, cell in zip(extents, placed, strict=True)]
+        if not all(map(_is_aligned, extents)):
+            return False
+        self._body, self._bounds, self._extents = body, bounds, extents
         return True
 
     def _read_heading(self, first: int) -> None:
@@ -159,16 +168,22 @@ def _are_certain(rows: Sequence[Sequence[Cell]], total: int) -> bool:
     )
 
 
-def _is_aligned(column: Sequence[Cell]) -> bool:
-    edges = [_edges(cell) for cell in column if cell]
-    return not edges or any(
-        max(places) - min(places) <= _ALIGNED
-        for places in (
-            [left for left, _ in edges],
-            [right for _, right in edges],
-            [(left + right) / 2 for left, right in edges],
-        )
-    )
+_Extent = Sequence[tuple[float, float]]
+"""The least and greatest left edge, right edge and middle of the cells of a column."""
+
+_NOWHERE: _Extent = ((FAR, -FAR),) * 3
+
+
+def _extended(extent: _Extent, cell: Cell) -> _Extent:
+    if not cell:
+        return extent
+    left, right = _edges(cell)
+    places = (left, right, (left + right) / 2)
+    return [(min(low, at), max(high, at)) for (low, high), at in zip(extent, places, strict=True)]
+
+
+def _is_aligned(extent: _Extent) -> bool:
+    return any(high - low <= _ALIGNED for low, high in extent)
 
 
 def _cells_at_edges(words: Sequence[PageWord], bounds: Bounds) -> list[list[PageWord]] | None:
