@@ -143,6 +143,13 @@ def test_names_over_half_a_page_are_repeated_only_above_larger_rows() -> None:
     assert all("column 0" in page for page in large)
 
 
+def test_empty_cells_at_the_end_of_a_row_take_no_pages() -> None:
+    text = "|a|b|\n|---|---|\n|text" + "|" * 300_000 + "\n|1|2|\n"
+    pages = import_data(text.encode(), ".md", ORIGIN).pages
+    assert len(pages) == 1
+    assert "| a |\n| --- |\n| text |" in pages[0]
+
+
 def test_the_names_of_columns_are_never_alone_on_a_page() -> None:
     above = "Some text. " * 700
     text = f"{above}\n\n| a | b |\n| --- | --- |\n| {words(0, 1_500)} | x |\n"

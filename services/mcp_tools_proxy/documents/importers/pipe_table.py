@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from mcp_tools_proxy.documents.importers.base import MAX_ROW_BYTES, PAGE_BYTES, ImportFailed
 from mcp_tools_proxy.documents.visible_text import MARKDOWN, visible_text, whole_lines
@@ -112,7 +112,10 @@ def _row_parts(names: str, row: str) -> Iterator[str]:
     """
     shown: list[tuple[str, str]] = []
     size = 0
-    for name, cell in zip_longest(_cells(names), _cells(row), fillvalue=""):
+    cells = _cells(row)
+    while len(cells) > 1 and not cells[-1]:
+        cells.pop()
+    for name, cell in islice(zip_longest(_cells(names), cells, fillvalue=""), len(cells)):
         column = cut_utf8(name, MAX_ROW_BYTES // 2)
         for piece in _pieces(cell, _MAX_COLUMNS - len(column.encode()) - _BARS, size):
             piece_bytes = len(column.encode()) + len(piece.encode()) + _BARS
