@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from time import process_time
 
 import pytest
 from fpdf import FPDF
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from tests.support.raw_pdfs import raw_pdf, text_at
 from tests.support.tables import each_row
 
 SAMPLES = Path(__file__).parents[2] / "data/documents"
@@ -171,6 +173,17 @@ def test_a_heading_over_several_narrow_columns_is_repeated() -> None:
 )
 def test_narrow_columns_in_doubt_stay_text(rows: list[list[str]]) -> None:
     assert "|" not in drawn_by_a_browser(rows)
+
+
+def test_many_rows_that_are_not_a_table_take_linear_time() -> None:
+    places = {(20.0 + 40 * x, 4_300.0 - 7 * y): "12" for y in range(600) for x in range(10)}
+    data = raw_pdf(text_at(places, size=5), page="/MediaBox [0 0 600 4400]")
+
+    start = process_time()
+    text = import_pdf(data, ORIGIN).pages[0]
+
+    assert process_time() - start < 20  # it took minutes
+    assert text.count("12") == len(places)
 
 
 def test_merged_cells_and_lines_of_a_ruled_table_are_in_their_columns() -> None:

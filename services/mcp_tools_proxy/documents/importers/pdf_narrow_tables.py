@@ -20,7 +20,8 @@ _ALIGNED = 1.5
 _MOST_PITCH, _UNEVEN_PITCH = 2.2, 1.4
 """Greatest distance of rows, as a share of the type size and of the first distance."""
 
-_MOST_ROWS, _MOST_COLUMNS = 100, 20
+_MOST_ROWS, _MOST_COLUMNS, _MOST_ABOVE = 100, 20, 5
+"""Limits, the last for rows above the first one with gaps between all cells."""
 
 _LEAST_ROWS, _LEAST_ROWS_OF_TEXT, _LEAST_COLUMNS_OF_TEXT = 3, 4, 3
 _MOST_WORDS, _MOST_CHARS, _MOST_WORDS_OF_TEXT = 4, 30, 2
@@ -55,7 +56,8 @@ class NarrowBlock:
         last = min(len(rows), start + _MOST_ROWS)
         while self.end < last and self._is_near(self.end - 1, pitch) and self._add(self.end):
             self.end += 1
-        while self.start > first and self._is_near(self.start - 1, pitch):
+        highest = max(first, start - _MOST_ABOVE)
+        while self.start > highest and self._is_near(self.start - 1, pitch):
             if not self._add(self.start - 1, is_above=True):
                 break
             self.start -= 1
