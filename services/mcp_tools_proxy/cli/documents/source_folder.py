@@ -40,7 +40,7 @@ _SOURCES = re.compile(
 )
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 _COPY = "is a backup or temporary copy: rename it to import it"
-_SOURCE = "belongs to a program: to import it as text, import it as a single file"
+_SOURCE = "belongs to a program: if it has text for readers, import it as a single file"
 _PICTURE = "is a picture: add --ocr-languages to read it by OCR"
 
 CHANGED = "was changed while it was read; the next run imports it"
