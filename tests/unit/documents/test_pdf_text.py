@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.pdf_ideographs import join_ideographs
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from tests.support.glyph_pages import glyph_page
 from tests.support.tables import each_row
 
@@ -270,6 +271,30 @@ def test_letter_spaced_characters_are_joined(gaps: list[float], text: str, expec
         glyphs.append((x, 700.0, letter))
         x += 12 + gap
     assert import_pdf(glyph_page(glyphs), ORIGIN).pages == (expected,)
+
+
+def letters_at(lines: dict[tuple[int, int], str], *, down: bool = False) -> bytes:
+    """Return a PDF with lines of letters that are placed one by one."""
+    dx, dy = (0, -14) if down else (12, 0)
+    places = [
+        (float(x + number * dx), float(y + number * dy), letter)
+        for (x, y), line in lines.items()
+        for number, letter in enumerate(line)
+        if letter != " "
+    ]
+    return glyph_page(places)
+
+
+def test_letters_placed_one_by_one_are_lines_on_a_page_with_little_text() -> None:
+    lines = {(50, 780): "Black tea", (530, 780): "2.20", (50, 764): "Sum", (530, 764): "2.20"}
+    document = import_pdf(letters_at(lines), ORIGIN)
+    assert document.pages == ("Black tea 2.20\nSum 2.20",)
+    assert QuotableDocument(document).find("Black tea 2.20")
+
+
+def test_vertical_text_is_read_downwards() -> None:
+    lines = {(500, 750): "吾輩は猫である", (470, 750): "名前はまだ無い", (440, 750): "どこで生れた"}
+    assert import_pdf(letters_at(lines, down=True), ORIGIN).pages == ("\n".join(lines.values()),)
 
 
 def test_mathematical_letters_do_not_prevent_corrections() -> None:

@@ -1,10 +1,13 @@
 """The text of a PDF page, corrected by the positions of its characters."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import pairwise
 
-from pypdfium2 import PdfPage, PdfTextPage
+from pypdfium2 import PdfPage, PdfTextPage, raw
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+from mcp_tools_proxy.documents.importers.pdf_annotations import wide_string
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, read_type_lines
 from mcp_tools_proxy.documents.importers.pdf_ideographs import (
     has_ideographs,
@@ -36,6 +39,54 @@ def read_page_text(
     The type of its lines outside tables is added to ``type_lines``.
     """
     page = PageCharacters(textpage)
+    if not _is_divided(page):
+        return _text_of(pdf_page, page, number, type_lines)
+    with _as_horizontal(pdf_page) as again:
+        horizontal = PageCharacters(again, without=_LINE_ACROSS)
+        is_better = horizontal.text.count("\n") < page.text.count("\n")
+        return _text_of(pdf_page, horizontal if is_better else page, number, type_lines)
+
+
+def _is_divided(page: PageCharacters) -> bool:
+    """Return whether a line of PDFium continues the one before: same height, next letter."""
+    if not page.is_located:
+        return False
+    for line, following in pairwise(page.spans()):
+        size = page.size(following[0])
+        (_, right, y), (left, next_y) = page.edges(line), page.origin(following[0])
+        if abs(y - next_y) < _SPACE * size and -_SPACE < (left - right) / size < _MOST_GAP:
+            return True
+    return False
+
+
+@contextmanager
+def _as_horizontal(page: PdfPage) -> Iterator[PdfTextPage]:
+    """Read the page with an additional line across it, below the others.
+
+    PDFium takes a page whose lines cover less of its width than of its height for vertical text,
+    and divides its lines between letters that were written one by one, as browsers do.
+    """
+    line = raw.FPDFPageObj_NewTextObj(page.pdf, b"Helvetica", 20.0)
+    raw.FPDFText_SetText(line, wide_string(_LINE_ACROSS.strip()))
+    tenth = page.get_width() / 10  # the line is wider than the page
+    raw.FPDFPageObj_Transform(line, tenth, 0, 0, 1, -tenth, -_BELOW)
+    raw.FPDFPage_InsertObject(page, line)
+    try:
+        with closing(page.get_textpage()) as textpage:
+            yield textpage
+    finally:
+        if raw.FPDFPage_RemoveObject(page, line):
+            raw.FPDFPageObj_Destroy(line)
+
+
+_LINE_ACROSS = "\r\nzqj"
+_BELOW = 10.0
+"""Points from the page to the baseline of that line, whose letters reach into the page."""
+
+
+def _text_of(
+    pdf_page: PdfPage, page: PageCharacters, number: int, type_lines: list[TypeLine] | None
+) -> str:
     text, tables = page.text, list[PageTable]()
     if page.is_located:
         spans = page.spans()

@@ -67,8 +67,9 @@ def _font_name(name: bytes) -> str:
 class PageCharacters:
     """The text of a page, and the positions of its characters."""
 
-    def __init__(self, page: PdfTextPage) -> None:
-        self.text: str = page.get_text_range()
+    def __init__(self, page: PdfTextPage, *, without: str = "") -> None:
+        """Read the text, ``without`` its end."""
+        self.text: str = page.get_text_range().removesuffix(without)
         self._textpage = page  # closed when collected
         self._page = page.raw
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
