@@ -24,6 +24,9 @@ MAX_ROW_CHARS = 20_000
 _BAR = re.compile(r"(?<=[^\s|]\s)\|(?=\s)")
 """Between two cells, the first of which is not empty."""
 
+_RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*+(?:\n|$)")
+"""The line below the header of a table."""
+
 _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
 """Where chunks end, best first: paragraph, sentence, word."""
 
@@ -107,20 +110,40 @@ def _spans(text: str, tables: Sequence[tuple[int, int]]) -> Iterator[tuple[int, 
         end = _edge(text, start)
         table = bisect_right(tables, end, key=itemgetter(0)) - 1
         if table >= 0 and end < tables[table][1]:
-            end = _row_edge(text, max(start, tables[table][0]), end, tables[table][1])
+            end = _row_edge(text, start, end, tables[table])
         yield start, start + len(text[start:end].rstrip())
         start = end
 
 
-def _row_edge(text: str, start: int, end: int, table_end: int) -> int:
-    """Return the end of the rows of a table before ``end``, or of the first row after ``start``."""
+def _row_edge(text: str, start: int, end: int, table: tuple[int, int]) -> int:
+    """Return the end of the rows of a table before ``end``, or of the first row after ``start``.
+
+    The header and the first row stay together.
+    """
+    table_start, table_end = table
+    header_end = table_start
+    if start < table_start + 2 * MAX_ROW_CHARS:
+        header_end = _header_end(text, table_start, min(table_end, table_start + 2 * MAX_ROW_CHARS))
+    if start < table_start:
+        if end <= header_end:
+            return table_start
+        start = table_start
     last = text.rfind("\n", start, end) + 1
-    if last > start:
+    if last > max(start, header_end):
         return last
+    if start < header_end:
+        end = max(end, header_end)
     following = text.find("\n", end, min(table_end, start + MAX_ROW_CHARS))
     if following >= 0:
         return following + 1
     return table_end if table_end - start <= MAX_ROW_CHARS else _cell_edge(text, start, end)
+
+
+def _header_end(text: str, start: int, end: int) -> int:
+    """Return the end of the header of a table, with the line below it, or its start."""
+    rule = text.find("\n", start, end) + 1
+    found = _RULE.match(text, rule, end) if rule else None
+    return found.end() if found else start
 
 
 def _cell_edge(text: str, start: int, end: int) -> int:

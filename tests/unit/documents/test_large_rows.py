@@ -96,9 +96,9 @@ def test_a_row_over_an_answer_is_cut_between_cells(suffix: str, file: MakeFile) 
         next(it for it in document.pages if text in it) for text in (HUGE[1][1], HUGE[1][2])
     )
     assert f"| code | rule |\n{'| --- ' * 2}|\n| R2 | w0 " in first
-    assert f"| limit |\n| --- |\n| {HUGE[1][2]} |" in second
+    assert f"| code | limit |\n| --- | --- |\n| R2 | {HUGE[1][2]} |" in second
     snippet = build_index(document).search("w10899", 1)[0].snippet
-    assert snippet.startswith("limit: …")
+    assert snippet.startswith("code: R2 | limit: …")
     assert "w10899" in snippet
 
 
@@ -132,6 +132,55 @@ def test_parts_of_a_row_have_the_names_of_their_own_columns() -> None:
     for number in (0, 17, 39):
         snippet = build_index(document).search(f"value{number}", 1)[0].snippet
         assert f"name {number}: value{number} w0" in snippet
+        assert snippet.startswith("name 0: value0 w0")
+
+
+WIDE_NAMES = ["Code", *(f"Column {number}" for number in range(1, 60))]
+WIDE = [
+    [f"K{row}", *(f"{words(at, 12)} fee {row * 100 + at} francs" for at in range(1, 60))]
+    for row in range(11, 17)
+]
+"""Rows of about 6 kB."""
+
+
+def wide_file() -> bytes:
+    return "\n".join(",".join(row) for row in (WIDE_NAMES, *WIDE)).encode()
+
+
+@each_row(
+    ("query", "shown"),
+    [
+        ("1358 francs", "fee 1358 francs"),
+        ("fee of 1259", "fee 1259 francs"),
+        ("K14 Column 44", "fee 1444 francs"),
+        ("Column 57 of K16", "fee 1657 francs"),
+    ],
+)
+def test_a_snippet_of_a_wide_row_has_its_key_and_the_cells_that_match(
+    query: str, shown: str
+) -> None:
+    index = build_index(import_data(wide_file(), ".csv", ORIGIN))
+    hit = index.search(query, 1)[0]
+    number = int(shown.split()[1])
+    assert hit.snippet.startswith(f"Code: K{number // 100}")
+    assert f"Column {number % 100}: " in hit.snippet
+    assert shown in hit.snippet
+    assert len(hit.snippet) < 2_000
+
+
+def test_no_chunk_of_a_wide_table_is_its_header_alone() -> None:
+    document = import_data(wide_file(), ".csv", ORIGIN)
+    assert [it.text.count("\n") for it in chunks_of(document)] == [2] * len(WIDE)
+    assert all("| K1" in it.text for it in chunks_of(document))
+
+
+def test_text_before_a_wide_table_is_a_chunk_of_its_own() -> None:
+    table = "\n".join(table_lines([WIDE_NAMES, *WIDE[:1]]))
+    document = import_data(f"{words(0, 60)}\n\n{table}\n".encode(), ".md", ORIGIN)
+    before, row = chunks_of(document)
+    assert before.text.strip() == words(0, 60)
+    assert "| Code |" in row.text
+    assert "| K11 |" in row.text
 
 
 def test_names_over_half_a_page_are_repeated_only_above_larger_rows() -> None:
@@ -171,7 +220,8 @@ def test_the_names_of_columns_are_never_alone_on_a_page() -> None:
     )
 )
 def test_no_text_is_lost_and_no_page_is_larger_than_a_row_may_be(rows: list[list[str]]) -> None:
-    pages = list(table_pages(["k", "l", "m", "n"], rows))
+    rows = [["", *row] for row in rows]  # a first cell with text would be repeated
+    pages = list(table_pages(["k", "l", "m", "n", "o"], rows))
     assert max(len(page.encode()) for page in pages) <= MAX_ROW_BYTES
     shown = "".join(line for page in pages for line in page.split("\n")[2:])
     for letter in "ab\\é":

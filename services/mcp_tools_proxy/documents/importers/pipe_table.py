@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 
 from mcp_tools_proxy.documents.importers.base import MAX_ROW_BYTES, PAGE_BYTES, ImportFailed
 from mcp_tools_proxy.documents.visible_text import MARKDOWN, visible_text, whole_lines
@@ -14,6 +14,9 @@ MAX_TABLE_CHARS = 64 * 1024 * 1024
 _MAX_COLUMNS = MAX_ROW_BYTES - len("|\n" * 3)
 _BARS = len("|  | --- |  ")
 """Bytes that a cell and its name take in addition."""
+
+_MAX_KEY_BYTES = 300
+"""First cell, with its name, that each part of a cut row repeats."""
 
 _CELL = re.compile(r"((?:\\.|[^|\\])*+)(?:\||$)", re.DOTALL)
 _CONTAINER = re.compile(r"[ \t>]|[-*+][ \t]|\d+[.)][ \t]")
@@ -108,20 +111,27 @@ def _row_pages(names: str, first: str, rows: Iterable[str], page: str) -> Iterat
 def _row_parts(names: str, row: str) -> Iterator[str]:
     """Yield a row as tables of at most MAX_ROW_BYTES, each with the names of its columns.
 
-    A larger cell is cut between words.
+    Each begins with the first cell of the row unless that is long. A larger cell is cut between
+    words.
     """
-    shown: list[tuple[str, str]] = []
-    size = 0
     cells = _cells(row)
     while len(cells) > 1 and not cells[-1]:
         cells.pop()
-    for name, cell in islice(zip_longest(_cells(names), cells, fillvalue=""), len(cells)):
-        column = cut_utf8(name, MAX_ROW_BYTES // 2)
-        for piece in _pieces(cell, _MAX_COLUMNS - len(column.encode()) - _BARS, size):
-            piece_bytes = len(column.encode()) + len(piece.encode()) + _BARS
+    columns = [cut_utf8(name, MAX_ROW_BYTES // 2) for name in _cells(names)]
+    columns += [""] * (len(cells) - len(columns))
+    key = [(columns[0], cells[0])] if cells[0] else []
+    key_bytes = sum(utf8_len("".join(it)) + _BARS for it in key)
+    if key_bytes > _MAX_KEY_BYTES:
+        key, key_bytes = [], 0
+    shown: list[tuple[str, str]] = []
+    size = 0
+    for at, (column, cell) in enumerate(zip(columns, cells, strict=False)):
+        most = _MAX_COLUMNS - (key_bytes if at else 0) - utf8_len(column) - _BARS
+        for piece in _pieces(cell, most, size):
+            piece_bytes = utf8_len(column) + utf8_len(piece) + _BARS
             if shown and size + piece_bytes > _MAX_COLUMNS:
                 yield _small_table(shown, has_names=bool(names))
-                shown, size = [], 0
+                shown, size = list(key), key_bytes
             shown.append((column, piece))
             size += piece_bytes
     yield _small_table(shown, has_names=bool(names))
