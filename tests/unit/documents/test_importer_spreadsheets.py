@@ -341,6 +341,12 @@ def test_many_comments_have_pages_of_their_own() -> None:
     assert all(len(page.encode()) <= PAGE_BYTES for page in pages)
 
 
+FAR = (
+    '<sheetData><row r="1"><c r="A1"><v>1</v></c></row>'
+    '<row r="7000"><c r="ZZ7000"><v>1</v></c></row></sheetData>'
+)
+
+
 @each_row(
     ("data", "reason"),
     [
@@ -362,7 +368,21 @@ def test_many_comments_have_pages_of_their_own() -> None:
             ),
             "has a sheet of 1048576 rows and 16384 columns: delete the cells far from the table",
         ),
+        (xlsx_of({f"S{it}": FAR for it in range(20)}), "has sheets with cells far from"),
     ],
 )
 def test_a_workbook_that_cannot_be_read_is_refused(data: bytes, reason: str) -> None:
     assert reason in refused(data)
+
+
+def test_a_part_of_comments_belongs_to_one_sheet_and_columns_are_hidden_once() -> None:
+    comments = f'<{MAIN}><commentList><comment ref="A1"><text><t>note</t></text></comment>'
+    parts = {"xl/comments1.xml": f"{comments}</commentList></comments>".encode()}
+    for sheet in ("s1", "s2"):
+        name = f"xl/worksheets/_rels/{sheet}.xml.rels"
+        parts[name] = relations_of(("comments", "../comments1.xml"))
+    hidden = "<cols>" + '<col min="2" max="16384" hidden="1"/>' * 2 + "</cols>"
+    sheet = hidden + sheet_of([["a", "b"]])
+    pages = "".join(imported(xlsx_of({"S": sheet, "T": sheet}, parts=parts)).pages)
+    assert pages.count("note") == 1
+    assert (pages.count("| a |"), "b" in pages.replace("by", "")) == (2, False)

@@ -118,7 +118,6 @@ def _xlsx_sheets(data: bytes, looks: Mapping[str, SheetLook]) -> Iterator[Workbo
         with CalamineWorkbook.from_filelike(BytesIO(data)) as workbook:
             for listed in workbook.sheets_metadata:
                 look = looks.get(listed.name, SheetLook())
-                look.check_size()
                 sheet = workbook.get_sheet_by_name(listed.name)
                 yield WorkbookSheet(
                     name=listed.name,
