@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.document_file import dump_document
@@ -202,6 +202,7 @@ BLOCKS = st.lists(
 
 
 @given(text=st.one_of(BLOCKS, st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)))
+@example("слово " * 728 + "\n\n# a\n")
 def test_joined_pages_equal_the_text_and_each_is_within_the_limit(text: str) -> None:
     if not text.strip() or text.startswith("\ufeff"):
         return

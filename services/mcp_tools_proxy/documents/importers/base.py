@@ -222,11 +222,11 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
 def _page_end(text: str, start: int, limit: int) -> int:
     """Return the end of the last line up to ``limit``; column names stay with the first row."""
     end = max(text.rfind("\n", start, limit) + 1, start)
-    last_line = max(text.rfind("\n", start, end - 1) + 1, start)
+    last_line = max(text.rfind("\n", start, end - 1) + 1, start) if end > start else start
     is_in_names = end > start and _TABLE_RULE.fullmatch(text, last_line, end) is not None
     if end > start and not is_in_names:
         return end
-    names = max(text.rfind("\n", start, last_line - 1) + 1, start)
+    names = max(text.rfind("\n", start, last_line - 1) + 1, start) if last_line > start else start
     if names - start > PAGE_BYTES // 2:
         return names
     if is_in_names or text[start] == "|":
