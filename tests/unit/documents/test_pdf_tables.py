@@ -175,6 +175,65 @@ def test_narrow_columns_in_doubt_stay_text(rows: list[list[str]]) -> None:
     assert "|" not in drawn_by_a_browser(rows)
 
 
+def test_a_browser_table_with_wide_and_narrow_gaps_has_one_column_for_each_name() -> None:
+    rows = [["Name", "Desk", "Hours"], ["Ben Abbot", "31", "1820"], ["Ida May", "", "1777"]]
+    assert drawn_by_a_browser([*rows, ["Max Orr", "7", ""]]).splitlines()[1:6] == [
+        "| Name | Desk | Hours |",
+        "| --- | --- | --- |",
+        "| Ben Abbot | 31 | 1820 |",
+        "| Ida May |  | 1777 |",
+        "| Max Orr | 7 |  |",
+    ]
+
+
+@pytest.mark.parametrize("align", ["L", "R"])
+@pytest.mark.parametrize("first", ["Stop", ""])
+def test_centred_names_are_above_their_columns(align: str, first: str) -> None:
+    pdf = new_page()
+    rows = [["Mill Street", "104", "9"], ["Harbour", "", "12"], ["Old Town", "87", "8"]]
+    for row in [[first, "Riders", "Bikes"], *rows]:
+        for number, cell in enumerate(row):
+            pdf.cell(50, 6, cell, align="C" if row[1] == "Riders" else align if number else "L")
+        pdf.ln()
+    assert text_of(pdf).splitlines() == [
+        f"| {first} | Riders | Bikes |",
+        "| --- | --- | --- |",
+        "| Mill Street | 104 | 9 |",
+        "| Harbour |  | 12 |",
+        "| Old Town | 87 | 8 |",
+    ]
+
+
+@each_row(
+    "rows",
+    [
+        [["Year", "Sales", "Cost"], ["2031", "104", "87"], ["2032", "", "91"], ["2033", "110", ""]],
+        [["No", "Boys", "Girls"], ["1", "14", "13"], ["2", "11", "16"], ["3", "12", "17"]],
+        [["", "", ""], ["2031", "Ulm", "104"], ["2032", "", "205"], ["2033", "Bonn", "311"]],
+    ],
+)
+def test_a_table_of_numbers_may_begin_with_years(rows: list[list[str]]) -> None:
+    drawn = rows if rows[0][0] else rows[1:]
+    table = [f"| {' | '.join(row)} |" for row in rows]
+    expected = [table[0], "| --- | --- | --- |", *table[1:]]
+    assert text_of(aligned(drawn, [20, 60, 100])).splitlines() == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(["the", "of", "rivers", "12", "stations", "2031", "cost", "lengthening"]),
+        min_size=40,
+        max_size=80,
+    )
+)
+def test_justified_text_in_narrow_columns_stays_text(words: list[str]) -> None:
+    pdf = new_page()
+    pdf.multi_cell(45, 5, " ".join(words), align="J")
+    text = text_of(pdf)
+    assert "|" not in text
+    assert text.split() == words
+
+
 def test_many_rows_that_are_not_a_table_take_linear_time() -> None:
     places = {(20.0 + 40 * x, 4_300.0 - 7 * y): "12" for y in range(600) for x in range(10)}
     data = raw_pdf(text_at(places, size=5), page="/MediaBox [0 0 600 4400]")

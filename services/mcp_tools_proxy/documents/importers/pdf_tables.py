@@ -4,7 +4,7 @@ A group of lines is only a table if that is certain: otherwise its text stays as
 """
 
 import re
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
@@ -74,16 +74,80 @@ def find_tables(
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
+    ruled = [] if signs is TableSigns.NARROW else list(ruled_tables(page, lines))
+    used = {id(word) for table in ruled for word in table.words}
+    others = [
+        line
+        for line, is_justified in zip(lines, _are_justified(lines), strict=True)
+        if not is_justified and not any(id(word) in used for word in line)
+    ]
+    narrow = list(_narrow_tables(characters, others, lines))
     if signs is TableSigns.NARROW:
-        return list(_narrow_tables(characters, lines, lines))
-    tables = list(ruled_tables(page, lines))
-    used = {id(word) for table in tables for word in table.words}
-    others = [line for line in lines if not any(id(word) in used for word in line)]
-    tables.extend(_aligned_tables(characters, others, lines))
-    used = {id(word) for table in tables for word in table.words}
-    others = [line for line in others if not any(id(word) in used for word in line)]
-    tables.extend(_narrow_tables(characters, others, lines))
-    return tables
+        return [*ruled, *narrow]
+    aligned = list(_aligned_tables(characters, others, lines))
+    better = [it for it in narrow if _is_better(it, aligned)]
+    used = {id(word) for table in better for word in table.words}
+    kept = [it for it in aligned if used.isdisjoint(map(id, it.words))]
+    used = {id(word) for table in kept for word in table.words}
+    return [*ruled, *kept, *(it for it in narrow if used.isdisjoint(map(id, it.words)))]
+
+
+def _is_better(narrow: PageTable, aligned: Sequence[PageTable]) -> bool:
+    """Return whether a table has all words of others, more columns, and a name for each."""
+    words = set(map(id, narrow.words))
+    same = [it for it in aligned if not words.isdisjoint(map(id, it.words))]
+    names, _, _ = narrow.markdown.partition("\n")
+    return all(
+        words.issuperset(map(id, it.words))
+        and names.count("|") > it.markdown.partition("\n")[0].count("|")
+        and "|  |" not in names
+        for it in same
+    )
+
+
+def _are_justified(lines: Sequence[Sequence[PageWord]]) -> list[bool]:
+    """Return which lines are justified text: equal gaps in each, others in the lines around it."""
+    gaps = [_even_gap(line) for line in lines]
+    justified = [False] * len(lines)
+    for at, gap in enumerate(gaps):
+        for other in range(at + 1, min(at + _MOST_LINES_APART, len(lines))):
+            if (
+                gap is not None
+                and (next_gap := gaps[other]) is not None
+                and abs(gap - next_gap) > _EVEN
+                and _have_same_edges(lines[at], lines[other])
+                and not _are_in_columns(lines[at], lines[other])
+            ):
+                justified[at] = justified[other] = True
+    for at in [at for at, it in enumerate(justified) if it]:
+        for other in (at - 1, at + 1):
+            if 0 <= other < len(lines) and _have_same_edges(lines[at], lines[other]):
+                justified[other] = True
+    return justified
+
+
+def _even_gap(line: Sequence[PageWord]) -> float | None:
+    """Return the gap between two words of a line, if it has several and all are equal."""
+    gaps = [second.left - first.right for first, second in pairwise(line) if not second.is_glued]
+    return gaps[0] if len(gaps) > 1 and max(gaps) - min(gaps) <= _EVEN else None
+
+
+def _are_in_columns(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
+    """Return whether the words of a line begin where those of another do, as in a table."""
+    lefts = [word.left for word in second]
+    return all(any(abs(word.left - left) <= _EVEN for left in lefts) for word in first)
+
+
+def _have_same_edges(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
+    return (
+        abs(first[0].left - second[0].left) < _SAME_EDGE
+        and abs(first[-1].right - second[-1].right) < _SAME_EDGE
+    )
+
+
+_MOST_LINES_APART = 4
+_EVEN, _SAME_EDGE = 0.6, 1.0
+"""Points: greatest difference of the gaps in a justified line, and of the ends of such lines."""
 
 
 def signs_of_tables(characters: PageCharacters, *, has_lines: bool) -> TableSigns:
@@ -226,6 +290,8 @@ def _end_of_block(rows: Sequence[AlignedRow], start: int) -> int:
         row, pitch = rows[end], rows[end - 1].y - rows[end].y
         if pitch > _MOST_PITCH * min([*pitches, 2 * row.size]):
             break
+        if row.size > _LARGER * rows[start].size:
+            break  # a heading above the next table
         kept = common_gaps(gaps, row.gaps)
         if len(row.parts) > 1:
             if len(kept) <= counts[len(counts) // 2]:
@@ -256,8 +322,30 @@ def _aligned_table(
     rows: Sequence[AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
 ) -> PageTable | None:
     bounds = _column_bounds(rows[start:end])
+    names = _columns_of_names(rows[start], bounds, rows[start + 1 : end])
+    if names is not None:
+        bounds = _column_bounds(rows[start + 1 : end])
     if len(bounds) < 2:
         return None
+    head = _rows_above(rows, first, start, bounds)
+    block = [*head, *rows[start:end]]
+    cells = [_cells(row, bounds) for row in block]
+    if names is not None:
+        parts = dict(zip(names, rows[start].parts, strict=True))
+        cells[len(head)] = [list(parts.get(column, ())) for column in range(len(bounds))]
+    while True:
+        table = _table_of(cells, order)
+        if table is not None or len(cells) <= LEAST_ROWS + 1:
+            return table
+        if not _spans(block[-len(cells)], bounds):
+            return None
+        del cells[0]
+
+
+def _rows_above(
+    rows: Sequence[AlignedRow], first: int, start: int, bounds: Sequence[tuple[float, float]]
+) -> list[AlignedRow]:
+    """Return the rows above ``start`` that have headings of the columns."""
     pitch = rows[start].y - rows[start + 1].y
     head: list[AlignedRow] = []
     while start - len(head) > first:
@@ -266,12 +354,49 @@ def _aligned_table(
         if row is None:
             break
         head.insert(0, row)
-    block = [*head, *rows[start:end]]
-    while True:
-        table = _table_of([_cells(row, bounds) for row in block], order)
-        if table is not None or len(block) <= LEAST_ROWS + 1 or not _spans(block[0], bounds):
-            return table
-        block = block[1:]
+    return head
+
+
+def _columns_of_names(
+    row: AlignedRow, bounds: Sequence[tuple[float, float]], body: Sequence[AlignedRow]
+) -> list[int] | None:
+    """Return the columns of the parts of a heading that is not aligned with the cells below.
+
+    Browsers centre the names of columns, which looks like more columns.
+    """
+    below = _column_bounds(body)
+    if not 1 < len(row.parts) <= len(below) < len(bounds):
+        return None
+    names = list(range(len(below)))
+    if len(row.parts) < len(below):
+        ends = _ends_of_columns(body, below)
+        names = [bisect_right(ends, (part[0].left + part[-1].right) / 2) for part in row.parts]
+    is_beside = [
+        (at and part[0].left < below[at - 1][1])
+        or (at + 1 < len(below) and part[-1].right > below[at + 1][0])
+        for at, part in zip(names, row.parts, strict=True)
+    ]
+    return None if any(is_beside) or len(set(names)) < len(names) else names
+
+
+def _ends_of_columns(
+    rows: Sequence[AlignedRow], bounds: Sequence[tuple[float, float]]
+) -> list[float]:
+    """Return a place between each two columns, as their cells are aligned at left or right."""
+    cells: list[list[Sequence[PageWord]]] = [[] for _ in bounds]
+    for row in rows:
+        for part in row.parts if len(row.parts) > 1 else ():
+            cells[_columns_at(part, bounds)[0]].append(part)
+    ends: list[float] = []
+    for at, (first, second) in enumerate(pairwise(bounds)):
+        is_right = all(first[1] - part[-1].right < _ALIGNED for part in cells[at])
+        is_left = all(part[0].left - second[0] < _ALIGNED for part in cells[at + 1])
+        weight = (1 + is_left - is_right) / 2
+        ends.append(first[1] + weight * (second[0] - first[1]))
+    return ends
+
+
+_ALIGNED = 1.5
 
 
 def _header_row(
@@ -303,7 +428,7 @@ def _header_row(
     return AlignedRow(row.y, row.size, parts, gaps_of(parts))
 
 
-_HEADER_PITCH = 1.3
+_HEADER_PITCH, _LARGER = 1.3, 1.1
 
 
 def _spans(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
@@ -392,9 +517,20 @@ def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
         or sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * total
         or sum(sum(map(bool, row)) == 1 for row in rows) > _MOST_SPANNING_SHARE * total
         or sum(_LABEL.fullmatch(row[0]) is not None for row in rows) > _MOST_LABELS * total
-        or 2 * sum(any(_LETTERS.search(cell) for cell in row) for row in rows) < total
+        or (not _has_names(rows) and 2 * _rows_with_letters(rows) < total)
         or (columns > _MANY_COLUMNS and len(cells) < LEAST_FULL * columns * total)
         or _is_contents(rows)
+    )
+
+
+def _rows_with_letters(rows: Sequence[Sequence[str]]) -> int:
+    return sum(any(_LETTERS.search(cell) for cell in row) for row in rows)
+
+
+def _has_names(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row names all columns, above rows of numbers."""
+    return all(_LETTERS.search(cell) for cell in rows[0]) and all(
+        NUMERIC.fullmatch(cell) for row in rows[1:] for cell in row if cell
     )
 
 
@@ -403,13 +539,15 @@ _MOST_CODE = 0.4
 _LABEL = re.compile(r"\(?(?:[a-z]|[ivx]{1,4}|\d{1,3})[.):]|[•–—●▪‣◦-]")
 _MOST_LABELS = 0.6
 _MANY_COLUMNS = 12
-_CHAPTER = re.compile(r"(?:\d+(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
+_CHAPTER = re.compile(r"(?:\d{1,3}(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
 
 
 def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the columns are numbers, headings and their pages."""
     pages = [int(row[-1]) for row in rows if row[-1].isdecimal()]
     numbered = sum(_CHAPTER.match(row[0]) is not None for row in rows)
+    if 2 * _rows_with_letters(rows[1:]) < len(rows) - 1:
+        return False
     return len(pages) >= len(rows) - 1 and pages == sorted(pages) and 2 * numbered >= len(rows)
 
 

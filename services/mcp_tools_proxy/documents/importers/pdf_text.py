@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import pairwise
 
 from pypdfium2 import PdfPage, PdfTextPage, raw
 
@@ -39,24 +38,38 @@ def read_page_text(
     The type of its lines outside tables is added to ``type_lines``.
     """
     page = PageCharacters(textpage)
-    if not _is_divided(page):
+    faults, _ = _faults_of_lines(page)
+    if not faults:
         return _text_of(pdf_page, page, number, type_lines)
     with _as_horizontal(pdf_page) as again:
         horizontal = PageCharacters(again, without=_LINE_ACROSS)
-        is_better = horizontal.text.count("\n") < page.text.count("\n")
+        is_better = sum(_faults_of_lines(horizontal)) < sum(_faults_of_lines(page))
         return _text_of(pdf_page, horizontal if is_better else page, number, type_lines)
 
 
-def _is_divided(page: PageCharacters) -> bool:
-    """Return whether a line of PDFium continues the one before: same height, next letter."""
+def _faults_of_lines(page: PageCharacters) -> tuple[int, int]:
+    """Count lines that were divided or joined, and letters of vertical text that were divided."""
+    horizontal = vertical = 0
     if not page.is_located:
-        return False
-    for line, following in pairwise(page.spans()):
-        size = page.size(following[0])
-        (_, right, y), (left, next_y) = page.edges(line), page.origin(following[0])
-        if abs(y - next_y) < _SPACE * size and -_SPACE < (left - right) / size < _MOST_GAP:
-            return True
-    return False
+        return horizontal, vertical
+    last_end = _FAR, _FAR
+    last_left, is_letter = _FAR, False
+    for start, end in page.spans():
+        size = page.size(start)
+        left, right, y = page.edges((start, end))
+        last_x, last_y = page.origin(start + len(page.text[start:end].rstrip()) - 1)
+        if abs(y - last_y) > size and abs(left - last_x) > size > 0:
+            horizontal += 1
+        gap, rise = left - last_end[0], y - last_end[1]
+        if abs(rise) < _SPACE * size and -_SPACE * size < gap < _MOST_GAP * size:
+            horizontal += 1
+        if is_letter and abs(left - last_left) < _MOST_GAP * size and -2 * size < rise < 0:
+            vertical += 1
+        last_end, last_left, is_letter = (right, last_y), left, last_x == left
+    return horizontal, vertical
+
+
+_FAR = 100_000.0
 
 
 @contextmanager
