@@ -55,6 +55,7 @@ LOWERED = '<w:vertAlign w:val="subscript"/>'
             "le Ve tome, St Pol",
         ),
         (["of Ben", run_xml("3", RAISED), " 9 m", run_xml("3", RAISED)], "of Ben [3] 9 m^3"),
+        (["1.03", run_xml("20", RAISED), " of 640", run_xml("2", RAISED)], "1.03^20 of 640^2"),
         (["103 units"], "103 units"),
         (["10", run_xml("3", '<w:position w:val="8"/><w:sz w:val="16"/>'), " m"], "10^3 m"),
         (["10", run_xml("3", '<w:position w:val="8"/>'), " m"], "103 m"),
@@ -68,6 +69,7 @@ def test_superscripts_and_subscripts(runs: list[str], text: str) -> None:
     ("runs", "text"),
     [
         (["It costs 45", run_xml("2", RAISED), " euros"], "It costs 45 [2] euros"),
+        (["It costs 4.5", run_xml("2", RAISED), " euros"], "It costs 4.5 [2] euros"),
         (["It costs 45", run_xml("3", RAISED), " euros"], "It costs 45^3 euros"),
         (["y = 45", run_xml("2", RAISED), " m"], "y = 45^2 m"),
         (["10", run_xml("2", RAISED), " m", run_xml("2", RAISED)], "10^2 m^2"),

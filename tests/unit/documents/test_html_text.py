@@ -90,6 +90,24 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ('9<span style="font-size:60%;vertical-align:super">4</span> m', "9^4 m"),
         ("<style>i{vertical-align:sub}</style>N<i>2</i>O", "N_2O"),
         (
+            "1.04<sup>12</sup>, 0.3<sup>4</sup> or 250<sup>3</sup> blocks",
+            "1.04^12, 0.3^4 or 250^3 blocks",
+        ),
+        ("line 17<sup>a</sup>, 4.8<sup>a</sup>, 31<sup>b</sup>", "line 17 [a], 4.8 [a], 31 [b]"),
+        ("la 7<sup>a</sup>, a 3<sup>a</sup> lista, 10<sup>b</sup>", "la 7a, a 3a lista, 10^b"),
+        (
+            "<p>It is 2.5<sup>1</sup> of 400<sup>2</sup>.<p>A<br><small><sup>1</sup> Net.</small>",
+            "It is 2.5 [1] of 400^2.\n\nA\n[1] Net.",
+        ),
+        (
+            "<p>It is 2.5<sup>2</sup>.</p><h4>Endnotes</h4><ol><li>Net<li>Gross</ol>",
+            "It is 2.5 [2].\n\n#### Endnotes\n\n1. Net\n2. Gross",
+        ),
+        (
+            "<p>Note the steps for 2.5<sup>2</sup>:</p><ol><li>Mix<li>Boil</ol>",
+            "Note the steps for 2.5^2:\n\n1. Mix\n2. Boil",
+        ),
+        (
             "<p>We paid 30<sup>1</sup> euros, 10<sup>1</sup>.<p><sup>1</sup> Net.",
             "We paid 30 [1] euros, 10^1.\n\n[1] Net.",
         ),

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.html_math import MathReader
+from mcp_tools_proxy.documents.importers.html_notes import (
+    is_note_mark,
+    listed_notes,
+    names_note_mark,
+    text_after,
+)
 from mcp_tools_proxy.documents.importers.html_styles import (
     HIDDEN_ELEMENTS,
     NOT_TEXT,
@@ -27,11 +33,7 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     render_runs,
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
-from mcp_tools_proxy.documents.importers.superscripts import (
-    SuperscriptKind,
-    may_be_note,
-    superscript_kind,
-)
+from mcp_tools_proxy.documents.importers.superscripts import may_be_note
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -97,9 +99,6 @@ _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
 _TAG = re.compile(r"<[^<>]*>")
 _PERMALINK = re.compile(r"[¶#§🔗\s]*")
-_NOTE_MARK = re.compile(
-    r"\b(?:foot)?note-?(?:ref|call|link|anchor)\b|\breference\b|\bfnref", re.IGNORECASE
-)
 _TEXT_INPUTS = frozenset(
     {
         "color",
@@ -134,21 +133,7 @@ class PageContext:
         self.math = MathReader(tree)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
-        self.listed_notes = _listed_notes(tree)
-
-
-def _listed_notes(tree: "LexborHTMLParser") -> set[str]:
-    """Return the numbers of notes: those raised at the start of a paragraph."""
-    return {
-        node.text()
-        for node in tree.css("p > sup:first-child, div > sup:first-child, li > sup:first-child")
-        if (node.prev is None or not (node.prev.text_content or "").strip())
-        and superscript_kind(node.text(), "", _text_after(node)) is SuperscriptKind.NOTE
-    }
-
-
-def _text_after(node: "LexborNode") -> str:
-    return (node.next.text_content or "")[:8] if node.next is not None else ""
+        self.listed_notes = listed_notes(tree)
 
 
 BULLET = "-"
@@ -212,19 +197,6 @@ def _is_permalink(node: "LexborNode", attributes: Mapping[str, str | None]) -> b
     """Return whether a link is the sign beside a heading, which shows under the mouse only."""
     target = attributes.get("href") or ""
     return target.startswith("#") and _PERMALINK.fullmatch(node.text()) is not None
-
-
-def _marks_note(attributes: Mapping[str, str | None]) -> bool:
-    """Return whether an element is, or is the link of, the mark of a note."""
-    target = attributes.get("href") or ""
-    return target.startswith("#") or _NOTE_MARK.search(_names_of(attributes)) is not None
-
-
-def _names_of(attributes: Mapping[str, str | None]) -> str:
-    return " ".join(attributes.get(name) or "" for name in _NOTE_NAMES)
-
-
-_NOTE_NAMES = ("class", "id", "role", "epub:type", "rel")
 
 
 class PageWalk:
@@ -401,15 +373,15 @@ class PageWalk:
         places = [attributes]
         links = (node.parent, node.css_first("a"))
         places += [it.attributes for it in links if it is not None and it.tag == "a"]
-        if any(map(_marks_note, places)):
+        if any(map(is_note_mark, places)):
             return "note"
         before = self._runs[-1][0] if self._runs else ""
         is_listed = node.text() in self.page.listed_notes
-        return "note" if is_listed and may_be_note(before, _text_after(node)) else "^"
+        return "note" if is_listed and may_be_note(before, text_after(node)) else "^"
 
     def _link_style(self, attributes: Mapping[str, str | None]) -> RunStyle:
         style = self._style._replace(link="")
-        if style.script == "note" or _NOTE_MARK.search(_names_of(attributes)):
+        if style.script == "note" or names_note_mark(attributes):
             return style._replace(script="note")
         target = (attributes.get("href") or "").strip()
         if self.page.with_link_targets and _TARGET.match(target):
