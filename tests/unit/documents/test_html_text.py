@@ -523,3 +523,12 @@ def test_any_page_is_read_and_keeps_its_letters(parts: list[tuple[str, bool, lis
     for letter in "abc":
         written = sum(" ".join(words).count(letter) for _, _, words in parts)
         assert found.count(letter) >= written
+
+
+@each_row("selector", ["p:nth-last-child(2n+1 of p)", "p:has(~ p .z)", "x ~ p", "p:last-of-type"])
+def test_selectors_that_take_quadratic_time_are_refused(selector: str) -> None:
+    page = f"<style>{selector + '{color:red}'}</style>" + "<p>a" * 10
+    assert html_to_markdown(page, with_link_targets=True).markdown.count("a") == 10
+    page = f"<style>{(selector + '{color:red}') * 500}</style>" + "<p>a" * 8_000
+    with pytest.raises(ImportFailed, match="take too long to apply: save it as PDF"):
+        html_to_markdown(page, with_link_targets=True)
