@@ -304,6 +304,8 @@ def test_a_formula_is_read_once(html: str, text: str) -> None:
 HIDDEN = [
     "<p hidden>x",
     "<p style='display: none !important'>x",
+    "<p style='display:none!important;display:block'>x",
+    "<p style='display:none;display:foo'>x",
     "<p style='visibility:hidden'>x",
     "<p style='opacity:0'>x",
     "<p style='opacity:0.01'>x",

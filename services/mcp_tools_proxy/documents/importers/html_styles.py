@@ -63,6 +63,15 @@ _RELEVANT = re.compile(
     r"|clip|transform|overflow|zoom|scale|translate|mask|margin|vertical-align"
 )
 
+_KEYWORDS = {
+    "display": re.compile(
+        r"(?:none|block|inline|flow|flex|grid|table|list-item|contents|run-in|ruby|math|-webkit-|var\("
+        r"|inherit|initial|unset|revert)"
+    ),
+    "visibility": re.compile(
+        r"(?:visible|hidden|collapse|var\(|inherit|initial|unset|revert)(?![\w-])|revert-layer"
+    ),
+}
 _AMONG_SIBLINGS = re.compile(r"~(?!=)|:(?:nth-|has\(|\w+-of-type)")
 """Selectors for which each element examines its siblings, or what is in them."""
 
@@ -184,12 +193,15 @@ class StyleSheet:
     def declarations(self, node: "LexborNode", style: str | None) -> Mapping[str, str]:
         """Return the declarations of an element; its own style attribute takes precedence."""
         rules = self._rules.get(node.mem_id)
-        if rules is None:
+        if rules is None and "!" not in (style or ""):
             return parse_declarations(style) if style else NO_DECLARATIONS
         merged: dict[str, str] = {}
         important: dict[str, str] = {}
         own = [parse_declarations(style)] if style else []
-        for declarations in (*(rule for _, rule in sorted(rules, key=lambda it: it[0])), *own):
+        for declarations in (
+            *(rule for _, rule in sorted(rules or (), key=lambda it: it[0])),
+            *own,
+        ):
             for name, value in declarations.items():
                 plain, mark, _ = value.partition("!")
                 (important if mark else merged)[name] = plain.strip()
@@ -263,8 +275,14 @@ def parse_declarations(style: str) -> dict[str, str]:
         style = _ESCAPE.sub(_unescape, style)
     if "/*" in style:
         style = _COMMENT.sub("", style)
-    pairs = (part.partition(":") for part in style.lower().split(";"))
-    return {name.strip(): value.strip() for name, _, value in pairs if value}
+    found: dict[str, str] = {}
+    for part in style.lower().split(";"):
+        name, value = (it.strip() for it in part.partition(":")[::2])
+        if not value or (name in _KEYWORDS and _KEYWORDS[name].match(value) is None):
+            continue  # browsers ignore a value that they do not know
+        if "!" in value or "!" not in found.get(name, ""):
+            found[name] = value
+    return found
 
 
 def _unescape(found: re.Match[str]) -> str:
