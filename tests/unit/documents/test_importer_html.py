@@ -34,6 +34,34 @@ def test_scripts_styles_and_embedded_pictures_are_not_text() -> None:
     assert document.pages == ("Text a map",)
 
 
+def row_of(*cells: str) -> str:
+    return f"<tr>{''.join(f'<td>{it}</td>' for it in cells)}</tr>"
+
+
+def table_of(*rows: str) -> str:
+    return f"<table>{''.join(rows)}</table>"
+
+
+def test_a_small_table_in_a_cell_leaves_the_rows_of_the_outer_one() -> None:
+    inner = table_of(row_of("a", "b"))
+    outer = table_of(row_of("City", "Plan"), row_of("Bonn", f"3 {inner}"))
+    assert imported(outer).pages == ("| City | Plan |\n| --- | --- |\n| Bonn | 3 a, b |",)
+
+
+@each_row(
+    "page",
+    [
+        table_of(row_of("Menu", table_of(row_of("a", "b")))),
+        table_of(row_of(table_of(row_of("a", "b"))), row_of("Menu")),
+        table_of(row_of("Menu", table_of(row_of("a", "b"))), row_of("x", "y" * 600 + "<table>")),
+        table_of(row_of("Menu", "x"), row_of("y", f"<h2>Title</h2>{table_of(row_of('a', 'b'))}")),
+    ],
+)
+def test_a_table_that_arranges_the_page_is_text(page: str) -> None:
+    document = imported(page)
+    assert "\n\n| a | b |\n| --- | --- |" in f"\n\n{document.pages[0]}"
+
+
 @each_row(
     "data",
     [

@@ -227,6 +227,58 @@ def test_a_formula_and_the_description_of_a_picture_stay() -> None:
     assert import_odt(data, ORIGIN).pages == ("$A = 2$ and a map",)
 
 
+def test_a_formula_that_cannot_be_read_costs_only_itself() -> None:
+    body = "".join(
+        f'<text:p>See <draw:frame><draw:object xlink:href="{it}/"/></draw:frame> here</text:p>'
+        for it in ("F", "lost", "chart")
+    )
+    entry = '<manifest:file-entry manifest:full-path="{}/" manifest:media-type="{}"/>'
+    formula = "application/vnd.oasis.opendocument.formula"
+    parts = {
+        "content.xml": root_of(f"<office:text>{body}</office:text>"),
+        "F/content.xml": b"<m:math><m:mi>A</m:mi></m:math>",
+        "META-INF/manifest.xml": "".join(
+            entry.format(name, kind)
+            for name, kind in (("F", formula), ("lost", formula), ("chart", "text/xml"))
+        ).encode(),
+    }
+    document = import_odt(zip_of(parts), ORIGIN)
+    assert document.pages == ("See $A$ here\n\nSee here\n\nSee here",)
+    assert [it.code for it in document.warnings] == ["lost_equation"]
+    assert document.warnings[0].message.startswith("1 equation ")
+
+
+def test_values_of_form_fields_are_read() -> None:
+    fields = 'xmlns:field="urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0"'
+    kind = "vnd.oasis.opendocument.field.FORM"
+
+    def mark(name: str, values: dict[str, str]) -> str:
+        params = "".join(
+            f'<field:param field:name="{it.rstrip("+")}" field:value="{value}"/>'
+            for it, value in values.items()
+        )
+        return f'<field:fieldmark {fields} field:type="{kind}{name}">{params}</field:fieldmark>'
+
+    cities = {"Dropdown_ListEntry": "Bonn", "Dropdown_ListEntry+": "Kiel"}
+    body = (
+        f"<text:p>Agree: {mark('CHECKBOX', {'Checkbox_Checked': 'true'})}, "
+        f"call: {mark('CHECKBOX', {})}, "
+        f"city: {mark('DROPDOWN', cities | {'Dropdown_Selected': '1'})}, "
+        f"other: {mark('DROPDOWN', cities | {'Dropdown_Selected': '7'})}</text:p>"
+    )
+    assert imported(body).pages == ("Agree: [x], call: [ ], city: Kiel, other:",)
+
+
+def test_a_table_in_a_cell_leaves_the_rows_of_the_outer_one() -> None:
+    inner = f"<table:table><table:table-row>{cell('a')}{cell('b')}</table:table-row></table:table>"
+    row = "<table:table-row>{}{}{}</table:table-row>"
+    outer = row.format(cell("City"), cell("Plan"), cell("Rest"))
+    outer += row.format(cell("Bonn"), f"<table:table-cell>{inner}</table:table-cell>", cell("5"))
+    assert imported(f"<table:table>{outer}</table:table>").pages == (
+        "| City | Plan | Rest |\n| --- | --- | --- |\n| Bonn | a, b | 5 |",
+    )
+
+
 def test_sheets_are_tables_as_they_are_shown() -> None:
     body = (
         TABLE.replace(cell("10"), cell("10 %", 'office:value-type="percentage" office:value="0.1"'))

@@ -179,6 +179,42 @@ def test_hidden_text_is_left_out_and_counted(body: str) -> None:
     assert document.warnings[0].message.startswith("6 letters")
 
 
+@each_row(
+    "shading", [r"\cbpat2", r"\shading10000\cfpat2\cbpat1", r"\shading6000", r"\shading9000\cbpat1"]
+)
+def test_white_text_on_a_shaded_paragraph_is_read(shading: str) -> None:
+    document = imported(rf"\pard\plain{shading} {{\cf1 Title}}\par\pard{{\cf1 secret}}\par")
+    assert document.pages == ("Title",)
+    assert document.warnings[0].message.startswith("6 letters")
+
+
+def test_text_in_the_colour_of_its_shading_is_hidden() -> None:
+    document = imported(r"\pard\shading10000\cfpat2{\cf2 secret} seen\par")
+    assert document.pages == ("seen",)
+
+
+def test_form_fields_show_their_values() -> None:
+    field = r"{\field{\*\fldinst{ FORM%s}{\*\formfield%s}}{\fldrslt %s}}"
+    cities = r"\fftype2\ffres25\ffdefres1{\*\ffl Bonn}{\*\ffl Kiel}"
+    body = (
+        field % ("CHECKBOX", r"\fftype1\ffres1\ffdefres0", "")
+        + field % ("CHECKBOX", r"\fftype1\ffres25\ffdefres0", "")
+        + field % ("DROPDOWN", cities, "")
+        + field % ("TEXT", r"\fftype0", " Ann")
+        + r"{\field{\*\fldinst{ FORMCHECKBOX }}{\fldrslt  unknown}}\par"
+    )
+    assert imported(rf"\pard {body}").pages == ("[x][ ]Kiel Ann unknown",)
+
+
+def test_tables_in_cells_add_no_columns() -> None:
+    inner = r"\itap2 in\nestcell ner\nestcell{\*\nesttableprops\trowd\cellx900\cellx1900\nestrow}"
+    body = (
+        r"\trowd\cellx1000\cellx2000\pard\intbl A\cell B\cell\row"
+        r"\trowd\cellx1000\cellx2000\pard\intbl one\cell " + inner * 2 + r"\cell\cell\row"
+    )
+    assert imported(body).pages == ("| A | B |\n| --- | --- |\n| one | in, ner; in, ner |",)
+
+
 def test_a_web_page_in_rtf_is_read_as_a_web_page() -> None:
     body = (
         r"\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b \htmlrtf0 Twenty \htmlrtf }\htmlrtf0 "

@@ -72,6 +72,15 @@ def warning(code: WarningCode, message: str) -> ImportWarning:
     return ImportWarning(code.value, message)
 
 
+def lost_equations(count: int) -> tuple[ImportWarning, ...]:
+    """Return the warning about equations that were not read completely, if there are any."""
+    if not count:
+        return ()
+    noun = "equation" if count == 1 else "equations"
+    message = f"{count} {noun} could not be converted completely"
+    return (warning(WarningCode.LOST_EQUATION, message),)
+
+
 EMPTY = "is empty: check that it is the right file"
 TOO_DEEP = "is nested too deeply to be read: save it with fewer levels"
 NO_FORMATS = (

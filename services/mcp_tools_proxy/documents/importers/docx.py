@@ -12,10 +12,9 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
-    WarningCode,
     build_document,
+    lost_equations,
     one_line,
-    warning,
 )
 from mcp_tools_proxy.documents.importers.docx_blocks import (
     PAGE_START,
@@ -199,11 +198,7 @@ class _WordFile:
         )
 
     def _warnings(self) -> Iterator[ImportWarning]:
-        if lost := self.state.equations.unknown + self.state.lost_pictures:
-            noun = "equation" if lost == 1 else "equations"
-            yield warning(
-                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely"
-            )
+        yield from lost_equations(self.state.equations.unknown + self.state.lost_pictures)
 
 
 StoryKind = Literal["body", "cell", "box", "note", "running title"]

@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     hidden_letters,
     language_tag,
+    lost_equations,
     one_line,
 )
 from mcp_tools_proxy.documents.importers.cell_comments import CellComment
@@ -37,6 +38,7 @@ _PREFIXES = {
     f"{_OASIS}:svg-compatible:1.0": "svg",
     "http://www.w3.org/1999/xlink": "xlink",
     "http://purl.org/dc/elements/1.1/": "dc",
+    "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
 }
 _PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
 """Others have document types in files of OpenOffice 3."""
@@ -81,6 +83,10 @@ _TAGS = {
     "draw:text-box": "div",
 }
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
+_FORMULA = "application/vnd.oasis.opendocument.formula"
+_ENTRY = re.compile(r"file-entry\b([^<>]*)>")
+_ENTRY_NAME = re.compile(r"""full-path=["']([^"']*)""")
+_MARKUP = re.compile(r"<annotation.*?</annotation>|<[^<>]*>", re.DOTALL)
 _MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*>")
 
@@ -170,7 +176,10 @@ class OpenDocumentText:
             "table:table-cell": self._cell,
             "table:table-header-rows": self._header_rows,
             "draw:frame": self._frame,
+            "field:fieldmark": self._form_field,
         }
+        self.lost_formulas = 0
+        self._formula_parts = _formula_parts(archive)
         roots = [archive.parse(part, _PREFIXES) for part in ("styles.xml", "content.xml")]
         for root in roots:
             if root is not None:
@@ -356,10 +365,41 @@ class OpenDocumentText:
         return escape(next(filter(None, found), ""))
 
     def _formula(self, element: Element) -> str:
-        part = f"{element.get('xlink:href', '').removeprefix('./')}/content.xml"
-        content = self._archive.read(part).decode("utf-8", "replace")
+        """Return an embedded formula as MathML, or "" for another object."""
+        name = element.get("xlink:href", "").removeprefix("./").rstrip("/")
+        content = self._archive.read(f"{name}/content.xml").decode("utf-8", "replace")
         math = _MATH_PREFIX.sub(r"\1", _DECLARATION.sub("", content)).strip()
-        return math if math.startswith("<math") else ""
+        if math.startswith("<math") and _MARKUP.sub("", math).strip():
+            return math
+        self.lost_formulas += name in self._formula_parts
+        return ""
+
+    def _form_field(self, element: Element) -> str:
+        """Return the value of a check box or a list; text fields have theirs in the text."""
+        kind = element.get("field:type", "").rpartition(".")[2]
+        found = [
+            (it.get("field:name", "").rpartition("_")[2], it.get("field:value", ""))
+            for it in element.iter("field:param")
+        ]
+        values = dict(found)
+        if kind == "FORMCHECKBOX":
+            return "[x]" if values.get("Checked") == "true" else "[ ]"
+        if kind == "FORMDROPDOWN":
+            entries = [value for name, value in found if name == "ListEntry"]
+            chosen = values.get("Selected", "")
+            is_known = chosen.isdecimal() and int(chosen[:9]) < len(entries)
+            return escape(entries[int(chosen)]) if is_known else ""
+        return self._inner(element)
+
+
+def _formula_parts(archive: XmlArchive) -> set[str]:
+    """Return the names of the embedded formulas."""
+    entries = _ENTRY.findall(archive.read("META-INF/manifest.xml").decode("utf-8", "replace"))
+    return {
+        name[1].rstrip("/")
+        for entry in entries
+        if _FORMULA in entry and (name := _ENTRY_NAME.search(entry))
+    }
 
 
 def import_odt(data: bytes, options: ImportOptions) -> Document:
@@ -372,6 +412,7 @@ def import_odt(data: bytes, options: ImportOptions) -> Document:
         converted.markdown,
         options,
         facts=FileFacts(title=text.title or facts.title, language=facts.language),
+        warnings=lost_equations(text.lost_formulas),
         hidden_chars=converted.hidden_chars,
     )
 

@@ -4,8 +4,8 @@ Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidd
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from html import escape, unescape
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +16,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
-from mcp_tools_proxy.documents.importers.pipe_table import MergedText, header_rows
+from mcp_tools_proxy.documents.importers.rtf_table import RtfTable
 from mcp_tools_proxy.documents.importers.running_titles import (
     PAGE_FIELDS,
     PAGE_NUMBER,
@@ -25,31 +25,27 @@ from mcp_tools_proxy.documents.importers.running_titles import (
 )
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _TOKEN = re.compile(
     r"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
     re.DOTALL,
 )
+_WINDOWS_PAGES = (
+    *((128, 932), (129, 949), (161, 1253), (162, 1254), (163, 1258), (177, 1255), (178, 1256)),
+    *((186, 1257), (204, 1251), (222, 874), (238, 1250), (254, 437), (255, 850)),
+)
 _CHARSETS = {
+    **{number: f"cp{page}" for number, page in _WINDOWS_PAGES},
     77: "mac-roman",
-    128: "cp932",
-    129: "cp949",
     130: "johab",
     134: "gb18030",
     136: "big5",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    222: "cp874",
-    238: "cp1250",
-    254: "cp437",
-    255: "cp850",
 }
 _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman", 936: "gb18030", 950: "big5", 1361: "johab"}
+_NOT_CHOSEN = 25
+"""The number of the entry in a form field that nobody has filled in."""
+
 _SYMBOLS = 2
 """Character set of fonts of signs; those that office programs use for bullets."""
 
@@ -76,7 +72,6 @@ _TEXTS = {
     "zwnj": "\u200c",
     "ltrmark": "",
     "rtlmark": "",
-    "nestcell": " ",
 }
 _MARGINS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "Header"),
@@ -97,6 +92,9 @@ _SKIPPED = frozenset(
 _PAGE_FIELDS = [[name] for name in PAGE_FIELDS]
 _WORD_ART = "gtextUNICODE"
 _MARKUP = re.compile(r"<[^<>]*>")
+_CELL_END, _ROW_END = ", ", "; "
+"""Ends of the cells and rows of a table within a cell."""
+
 _STYLE_SHEET = "skipped stylesheet"
 _HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
 _INSERTED = {
@@ -107,11 +105,31 @@ _INSERTED = {
 """Groups with a text of their own, to its kind; ``sp`` is a property of a shape."""
 
 _SHAPES = frozenset({"shpinst", "do"})
-_STARRED = frozenset({"nesttableprops", *_SHAPES, *_INSERTED})
+_STARRED = frozenset({*_SHAPES, *_INSERTED})
 """Optional groups whose text is read."""
 
 _IGNORED = "skipped shape"
 """A copy of a shape for older programs: also its paragraphs do not count."""
+
+
+class _Shading(NamedTuple):
+    """The background of a paragraph: ``percent`` hundredths of its first colour on its second."""
+
+    percent: int = 0
+    pattern: int = 0
+    ground: int = 0
+
+    def colour(self, colours: Sequence[str]) -> str:
+        """Return the colour, or "" for none. ``colours`` are those of the file."""
+        if not (self.percent or self.ground):
+            return ""
+        pattern, ground = (
+            bytes.fromhex((colours[it] if 0 < it < len(colours) else automatic)[1:])
+            for it, automatic in ((self.pattern, "#000000"), (self.ground, "#ffffff"))
+        )
+        share = min(max(self.percent, 0), 10_000)
+        mixed = (a * share + b * (10_000 - share) for a, b in zip(pattern, ground, strict=True))
+        return "#{:02x}{:02x}{:02x}".format(*(it // 10_000 for it in mixed))
 
 
 class _State(NamedTuple):
@@ -124,6 +142,7 @@ class _State(NamedTuple):
     script: str = ""
     colour: int = 0
     background: int = 0
+    shading: _Shading = _Shading()
     is_shape_hidden: bool = False
 
 
@@ -137,36 +156,6 @@ class _Interrupted(NamedTuple):
     is_in_table: bool
 
 
-class _Cell(NamedTuple):
-    text: str
-    merge: str
-    right: int
-    """Distance of the right edge from the margin, in twips."""
-
-
-_MOST_COLUMNS = 64
-_SAME_EDGE = 30
-
-
-def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[MergedText]]:
-    """Repeat the text of merged cells; programs write a wide one as one cell with a far edge."""
-    widest = max(rows, key=len, default=())
-    edges = [cell.right for cell in widest[:_MOST_COLUMNS]]
-    before: list[MergedText] = []
-    for row in rows:
-        texts: list[MergedText] = []
-        for cell in row:
-            text = MergedText(cell.text)
-            if cell.merge == "left" and texts:
-                text = texts[-1]
-            elif cell.merge == "above" and len(texts) < len(before):
-                text = before[len(texts)]
-            columns = bisect_right(edges, cell.right + _SAME_EDGE) - len(texts)
-            texts += [text] * (1 if len(row) == len(widest) else max(1, columns))
-        before = texts
-        yield texts
-
-
 def _margin_line(html: str) -> str:
     """Return a line of a header or footer; it is "" without the text around page numbers."""
     text = unescape(_MARKUP.sub("", html))
@@ -174,6 +163,54 @@ def _margin_line(html: str) -> str:
         return html if text.strip() else ""
     text = without_page_numbers(text)
     return html.replace(PAGE_NUMBER, "") if text and "<" in html else escape(text)
+
+
+class RtfEncodings:
+    """The code page of a file, and the character sets of its fonts."""
+
+    def __init__(self) -> None:
+        self.code_page = "cp1252"
+        self._fonts: dict[int, int] = {}
+
+    def set_code_page(self, number: int) -> None:
+        """Set the code page by its number in Windows."""
+        self.code_page = _CODE_PAGES.get(number, f"cp{number}")
+
+    def add_font(self, font: int, charset: int) -> None:
+        """Store the character set of a font."""
+        self._fonts[font] = charset
+
+    def decode(self, content: bytes, font: int, *, is_wide: bool) -> str:
+        """Return bytes as text; ``is_wide`` says that they are UTF-16."""
+        charset = self._fonts.get(font, 0)
+        encoding = "utf-16-le" if is_wide else _CHARSETS.get(charset, self.code_page)
+        try:
+            text = content.decode(encoding, "replace")
+        except LookupError:
+            text = content.decode("cp1252", "replace")
+        if charset == _SYMBOLS:
+            text = text.replace("·", "-").replace("\uf0b7", "-")
+        return text
+
+
+@dataclass(slots=True)
+class RtfField:
+    """The instruction of a field, and what forms state of its value."""
+
+    instruction: str = ""
+    chosen: int = _NOT_CHOSEN
+    default: int = -1
+    entries: list[str] = field(default_factory=list)
+
+    def form_value(self) -> str:
+        """Return the value of a check box or a list, or "": others have theirs in the text."""
+        chosen = self.default if self.chosen == _NOT_CHOSEN else self.chosen
+        name = next(iter(self.instruction.upper().split()), "")
+        if name == "FORMCHECKBOX" and chosen >= 0:  # LibreOffice does not write the state
+            return "[x]" if chosen else "[ ]"
+        if name == "FORMDROPDOWN" and 0 <= chosen < len(self.entries):
+            return self.entries[chosen]
+        return ""
 
 
 class RtfReader:
@@ -188,8 +225,7 @@ class RtfReader:
         self._interrupted: list[_Interrupted] = []
         self._boxes: list[str] = []
         """The text boxes of the current paragraph."""
-        self._code_page = "cp1252"
-        self._fonts: dict[int, int] = {}
+        self._encodings = RtfEncodings()
         self._colours: list[str] = []
         self._colour = [0, 0, 0]
         self._bytes = bytearray()
@@ -208,16 +244,10 @@ class RtfReader:
         self._notes: list[str] = []
         self._margins: dict[str, str] = {}
         """Headers and footers, each with its kind."""
-        self._field = ""
-        """The instruction of the last field."""
+        self._field = RtfField()
+        """The last field."""
         self._is_in_table = False
-        self._cells: list[str] = []
-        self._definitions: list[tuple[str, int]] = []
-        self._merge = ""
-        self._is_header = False
-        self._rows: list[list[_Cell]] = []
-        self._headers = 0
-        """The number of rows at the start of the table that are its header."""
+        self._table = RtfTable()
 
     def html(self) -> str:
         """Return the text as HTML; headers, footers and notes are marked."""
@@ -231,10 +261,10 @@ class RtfReader:
         self._flush()
         if self._is_encapsulated:
             return "".join(self._line)
-        if self._cells:
-            self._end_row(0)
+        if self._table.cells:
+            self._table.end_row()
         self._end_block("p")
-        self._end_table()
+        self._blocks += self._table.pop_html()
         headers, footers = (
             [f"<p>[{kind}: {it}]</p>" for it, found in self._margins.items() if found == kind]
             for kind in ("Header", "Footer")
@@ -292,13 +322,13 @@ class RtfReader:
             self._set(target=_IGNORED)
         elif word in ("fonttbl", "colortbl", "htmltag") or word in _SHAPES:
             self._set(target=word)
-        elif word == "fldrslt" and self._is_page_number():
-            self._add_text(PAGE_NUMBER)
+        elif word == "fldrslt" and (value := self._field_value()):
+            self._add_text(value)
             self._set(target="skipped field")
         elif word in _SKIPPED or (is_optional and word not in _STARRED):
             self._set(target=f"skipped {word}")
             if word == "fldinst":
-                self._field = ""
+                self._field = RtfField()
         elif (kind := _INSERTED.get(word)) is not None:
             self._start_inserted(kind)
         elif word == "title" and self._state.target == "skipped info":
@@ -310,8 +340,14 @@ class RtfReader:
     def _is_in_margin(self) -> bool:
         return any(it.kind in ("Header", "Footer") for it in self._interrupted)
 
-    def _is_page_number(self) -> bool:
-        return self._is_in_margin() and self._field.upper().split()[:1] in _PAGE_FIELDS
+    def _field_value(self) -> str:
+        """Return the value of a field that is not in its text."""
+        name = self._field.instruction.upper().split()[:1]
+        return (
+            PAGE_NUMBER
+            if self._is_in_margin() and name in _PAGE_FIELDS
+            else self._field.form_value()
+        )
 
     def _set(self, **changes: object) -> None:
         self._state = self._state._replace(**changes)  # type: ignore[arg-type] # its own fields
@@ -321,10 +357,7 @@ class RtfReader:
 
     def _set_charset(self, number: int) -> None:
         if self._state.target == "fonttbl":
-            self._fonts[self._state.font] = number
-
-    def _set_code_page(self, number: int) -> None:
-        self._code_page = _CODE_PAGES.get(number, f"cp{number}")
+            self._encodings.add_font(self._state.font, number)
 
     def _end_paragraph(self, _: int) -> None:
         if self._state.target != "text":
@@ -339,6 +372,11 @@ class RtfReader:
     def _reset_paragraph(self, _: int) -> None:
         self._level = 0
         self._is_in_table = False
+        self._set(shading=_Shading())
+
+    def _shade(self, **changes: int) -> None:
+        if self._state.target == "text":
+            self._set(shading=self._state.shading._replace(**changes))
 
     def _set_style(self, number: int) -> None:
         if self._state.target == _STYLE_SHEET:
@@ -357,30 +395,20 @@ class RtfReader:
         if self._interrupted:
             self._line.append("<br>")
             return
-        self._cells.append("".join(self._line).removesuffix("<br>"))
+        self._table.cells.append("".join(self._line).removesuffix("<br>").removesuffix(_ROW_END))
         self._line = []
 
-    def _end_row(self, _: int) -> None:
-        if self._interrupted:
-            return
-        missing = [("", 0)] * (len(self._cells) - len(self._definitions))
-        definitions = [*self._definitions, *missing]
-        row = [_Cell(text, *it) for text, it in zip(self._cells, definitions, strict=False)]
-        if row:
-            self._headers += self._is_header and self._headers == len(self._rows)
-            self._rows.append(row)
-        self._cells = []
+    def _end_nested_cell(self, _: int) -> None:
+        if self._state.target == "text" and not self._interrupted:
+            self._line.append(_CELL_END)
 
-    def _start_row(self, _: int) -> None:
-        if self._interrupted:
-            return
-        self._definitions, self._merge, self._is_header = [], "", False
+    def _end_nested_row(self, _: int) -> None:
+        if self._line and not self._interrupted:
+            self._line[-1] = self._line[-1].removesuffix(_CELL_END) + _ROW_END
 
-    def _end_definition(self, right: int) -> None:
-        if self._interrupted:
-            return
-        self._definitions.append((self._merge, right))
-        self._merge = ""
+    def _read_row(self, change: Callable[[RtfTable], None]) -> None:
+        if not (self._interrupted or self._state.target == "skipped nesttableprops"):
+            change(self._table)
 
     def _set_colour_part(self, part: int, number: int) -> None:
         if self._state.target == "colortbl":
@@ -392,7 +420,7 @@ class RtfReader:
             _Interrupted(len(self._states), kind, self._line, self._level, self._is_in_table)
         )
         self._line, self._level, self._is_in_table = [], 0, False
-        self._set(target="text", script="")
+        self._set(target="text", script="", shading=_Shading())
 
     def _end_inserted(self) -> None:
         _, kind, line, self._level, self._is_in_table = self._interrupted.pop()
@@ -442,18 +470,20 @@ class RtfReader:
         "s": _set_style,
         "outlinelevel": _set_level,
         "cell": _end_cell,
-        "row": _end_row,
-        "trowd": _start_row,
-        "cellx": _end_definition,
-        "trhdr": lambda self, _: setattr(self, "_is_header", True),
-        "clmrg": lambda self, _: setattr(self, "_merge", "left"),
-        "clvmrg": lambda self, _: setattr(self, "_merge", "above"),
+        "row": lambda self, _: self._read_row(RtfTable.end_row),
+        "nestcell": _end_nested_cell,
+        "nestrow": _end_nested_row,
+        "trowd": lambda self, _: self._read_row(RtfTable.start_row),
+        "cellx": lambda self, right: self._read_row(lambda it: it.define_cell(right)),
+        "trhdr": lambda self, _: self._read_row(lambda it: setattr(it, "is_header", True)),
+        "clmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "left")),
+        "clvmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "above")),
         "f": _set_font,
         "fcharset": _set_charset,
-        "ansicpg": _set_code_page,
-        "mac": lambda self, _: setattr(self, "_code_page", "mac-roman"),
-        "pc": lambda self, _: setattr(self, "_code_page", "cp437"),
-        "pca": lambda self, _: setattr(self, "_code_page", "cp850"),
+        "ansicpg": lambda self, number: self._encodings.set_code_page(number),
+        "mac": lambda self, _: setattr(self._encodings, "code_page", "mac-roman"),
+        "pc": lambda self, _: setattr(self._encodings, "code_page", "cp437"),
+        "pca": lambda self, _: setattr(self._encodings, "code_page", "cp850"),
         "uc": lambda self, number: self._set(fallback=number),
         "plain": lambda self, _: self._set(hidden=False, script="", colour=0, background=0),
         "v": lambda self, number: self._set(hidden=bool(number)),
@@ -466,10 +496,15 @@ class RtfReader:
         **dict.fromkeys(
             ("cb", "highlight", "chcbpat"), lambda self, number: self._set(background=number)
         ),
+        "shading": lambda self, number: self._shade(percent=number),
+        "cfpat": lambda self, number: self._shade(pattern=number),
+        "cbpat": lambda self, number: self._shade(ground=number),
         "red": lambda self, number: self._set_colour_part(0, number),
         "green": lambda self, number: self._set_colour_part(1, number),
         "blue": lambda self, number: self._set_colour_part(2, number),
         "deleted": lambda self, number: self._set(target="deleted" if number else "text"),
+        "ffres": lambda self, number: setattr(self._field, "chosen", number),
+        "ffdefres": lambda self, number: setattr(self._field, "default", number),
         "htmlrtf": lambda self, number: self._set(target="skipped" if number else "text"),
     }
 
@@ -497,15 +532,7 @@ class RtfReader:
         is_wide, self._is_wide = self._is_wide, False
         if not content:
             return
-        charset = self._fonts.get(self._state.font, 0)
-        encoding = "utf-16-le" if is_wide else _CHARSETS.get(charset, self._code_page)
-        try:
-            text = content.decode(encoding, "replace")
-        except LookupError:
-            text = content.decode("cp1252", "replace")
-        if charset == _SYMBOLS:
-            text = text.replace("·", "-").replace("\uf0b7", "-")
-        self._add_text(text)
+        self._add_text(self._encodings.decode(content, self._state.font, is_wide=is_wide))
 
     def _add_text(self, text: str) -> None:
         state = self._state
@@ -518,18 +545,17 @@ class RtfReader:
         elif state.target == _STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
             self._style_levels[self._style_number] = int(name[1])
         elif state.target == "skipped fldinst":
-            self._field += text
-        elif state.target == "htmltag":
-            self._line.append(text)
-        elif state.target == "text":
-            self._add_html(escape(text))
+            self._field.instruction += text
+        elif state.target == "skipped ffl":
+            self._field.entries.append(text)
+        elif state.target in ("htmltag", "text"):
+            self._add_html(text if state.target == "htmltag" else escape(text))
 
     def _add_html(self, html: str) -> None:
         state = self._state
-        if state.target != "text":
-            return
-        if self._is_encapsulated:
+        if state.target == "htmltag" or (state.target == "text" and self._is_encapsulated):
             self._line.append(html)
+        if state.target != "text" or self._is_encapsulated:
             return
         if state.script:
             html = f"<{state.script}>{html}</{state.script}>"
@@ -542,12 +568,13 @@ class RtfReader:
             return " hidden"
         if not state.colour or self._is_in_table:  # a cell can have a colour of its own
             return ""
-        names = {"color": state.colour, "background-color": state.background}
-        style = ";".join(
-            f"{name}:{self._colours[number]}"
-            for name, number in names.items()
-            if 0 < number < len(self._colours)
+        colour, background = (
+            self._colours[it] if 0 < it < len(self._colours) else ""
+            for it in (state.colour, state.background)
         )
+        background = background or state.shading.colour(self._colours)
+        names = {"color": colour, "background-color": background}
+        style = ";".join(f"{name}:{it}" for name, it in names.items() if it)
         return f' style="{style}"'
 
     def _end_block(self, tag: str) -> None:
@@ -557,20 +584,7 @@ class RtfReader:
         blocks += self._boxes
         self._boxes = []
         if blocks:
-            self._end_table()
-            self._blocks += blocks
-
-    def _end_table(self) -> None:
-        rows = list(_with_merged_cells(self._rows))
-        headers = max(self._headers, header_rows(rows))
-        self._rows, self._headers = [], 0
-        for number, row in enumerate(rows):
-            tag = "th" if number < headers else "td"
-            cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
-            start = "" if number else "<table>"
-            self._blocks.append(f"{start}<tr>{cells}</tr>")
-        if rows:
-            self._blocks.append("</table>")
+            self._blocks += self._table.pop_html() + blocks
 
 
 def import_rtf(data: bytes, options: ImportOptions) -> Document:
