@@ -149,6 +149,16 @@ def test_lists_are_nested_and_numbered() -> None:
     assert imported(body, styles).pages == ("1. one\n   - inner\n2. two",)
 
 
+def test_a_list_within_a_list_has_the_numbers_of_its_level() -> None:
+    level = '<text:list-level-style-number text:level="{}" style:num-format="{}"/>'
+    levels = level.format(1, "I") + level.format(2, "a")
+    item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
+    inner = f"<text:list>{item.format('x', '') * 2}</text:list>"
+    body = f'<text:list text:style-name="L">{item.format("one", inner)}</text:list>'
+    styles = f'<text:list-style style:name="L">{levels}</text:list-style>'
+    assert imported(body, styles).pages == ("I. one\n   a. x\n   b. x",)
+
+
 def cell(text: str, attributes: str = "") -> str:
     return f"<table:table-cell {attributes}><text:p>{text}</text:p></table:table-cell>"
 

@@ -339,7 +339,8 @@ class WordStory:
             self._file.add_heading(title)
             yield _heading(runs, level, shown, page_starts)
         else:
-            yield self._body_text(runs, label if shown else None)
+            is_labelled = label is not None and (shown or label.is_bullet)
+            yield self._body_text(runs, label if is_labelled else None)
 
     def _body_text(self, runs: list[Run], label: ListLabel | None) -> Block:
         """Return a paragraph or list item of visible text."""
@@ -353,6 +354,11 @@ class WordStory:
             self._columns.clear()
             return Block(text=leading + visible, flat=flat)
         lines = visible.split("\n")
+        if not label.text:  # pandoc writes the further paragraphs of an item with blank bullets
+            while self._columns and not _continues(label, self._columns[-1][0]):
+                self._columns.pop()
+            indent = " " * (self._columns[-1][1] if self._columns else 0)
+            return Block(text=leading + indent + f"\n{indent}".join(lines), flat=flat)
         while self._columns and not _is_within(label, self._columns[-1][0]):
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
@@ -461,6 +467,13 @@ def _is_within(item: ListLabel, outer: ListLabel) -> bool:
     if item.list_id == outer.list_id or item.left is None or outer.left is None:
         return item.level > outer.level
     return item.left >= outer.left + _LEAST_INDENT
+
+
+def _continues(blank: ListLabel, item: ListLabel) -> bool:
+    """Return whether a paragraph with a blank bullet belongs to an item, or is below it."""
+    if blank.left is None or item.left is None:
+        return blank.level >= item.level
+    return blank.left > item.left - _LEAST_INDENT
 
 
 _LEAST_INDENT = 100

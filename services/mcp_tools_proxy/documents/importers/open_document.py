@@ -202,9 +202,10 @@ class OpenDocumentText:
             for level in style:
                 number = level.get("text:level", "")
                 if number.isdigit():
-                    is_numbered = level.tag.endswith("-number") and level.get("style:num-format")
+                    is_numbered = level.tag.endswith("-number")
+                    kind = level.get("style:num-format", "") if is_numbered else ""
                     key = (style.get("style:name", ""), int(number))
-                    self._list_tags[key] = "ol" if is_numbered else "ul"
+                    self._list_tags[key] = f'ol type="{escape(kind)}"' if kind else "ul"
                     self._numbers.add_level(*key, level)
         for level in root.iter("text:outline-level-style"):
             if (number := level.get("text:level", "")).isdigit():
@@ -305,7 +306,7 @@ class OpenDocumentText:
         self._are_headings.append(next(element.iter("text:h"), None) is not None)
         inner = self._inner(element)
         self._lists.pop()
-        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag}>"
+        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag[:2]}>"
 
     def _item(self, element: Element) -> str:
         inner = self._inner(element)
