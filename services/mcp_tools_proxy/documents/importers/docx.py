@@ -357,8 +357,8 @@ class WordStory:
         if not label.text:  # pandoc writes the further paragraphs of an item with blank bullets
             while self._columns and not _continues(label, self._columns[-1][0]):
                 self._columns.pop()
-            indent = " " * (self._columns[-1][1] if self._columns else 0)
-            return Block(text=leading + indent + f"\n{indent}".join(lines), flat=flat)
+            margin = " " * (self._columns[-1][1] if self._columns else 0)
+            return Block(text=leading + margin + f"\n{margin}".join(lines), flat=flat)
         while self._columns and not _is_within(label, self._columns[-1][0]):
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
