@@ -186,6 +186,35 @@ def test_a_browser_table_with_wide_and_narrow_gaps_has_one_column_for_each_name(
     ]
 
 
+@each_row(
+    "rows",
+    [
+        [
+            ["Club", "W", "D", "L", "Pts"],
+            ["Otters", "4", "1", "0", "13"],
+            ["Grey Owls", "1", "0", "3", "3"],
+        ],
+        [["Day", "Low", "High"], ["Mon", "-2", "5"], ["Fri", "3", ""], ["Sat", "1", "8"]],
+    ],
+)
+def test_columns_as_close_as_words_are_apart(rows: list[list[str]]) -> None:
+    table = [f"| {' | '.join(row)} |" for row in rows]
+    lines = drawn_by_a_browser(rows).splitlines()
+    assert [lines[1], *lines[3:-1]] == table
+
+
+def test_cells_hardly_further_apart_than_words_are_not_joined() -> None:
+    rows = [
+        ["", "Mon", "Tue", "Wed", "Thu"],
+        ["Early", "Ann", "Ben", "", "Ida"],
+        ["Late", "", "Max", "Ann", "Ben"],
+        ["Night", "Ida", "", "Max", ""],
+    ]
+    table = [f"| {' | '.join(row)} |" for row in rows]
+    lines = text_of(aligned(rows, [20, 33, 42, 51, 61])).splitlines()
+    assert [lines[0], *lines[2:]] == table
+
+
 @pytest.mark.parametrize("align", ["L", "R"])
 @pytest.mark.parametrize("first", ["Stop", ""])
 def test_centred_names_are_above_their_columns(align: str, first: str) -> None:

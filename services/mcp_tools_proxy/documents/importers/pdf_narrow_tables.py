@@ -70,7 +70,11 @@ class NarrowBlock:
         rows = [_placed(parts, self._bounds) for parts in self._body]
         if len(self._bounds) < 2 or not _are_certain(rows, len(rows) + bool(self._head)):
             return []
-        return [self._heading_cells(), *rows] if self._head else rows
+        if not self._head:
+            return rows
+        columns = zip(self._heading_cells(), *rows, strict=True)
+        parts = [part for column in columns for part in _parts_of_column(column)]
+        return [list(row) for row in zip(*parts, strict=True)]
 
     def _is_near(self, above: int, pitch: float) -> bool:
         distance = self._rows[above].y - self._rows[above + 1].y
@@ -132,6 +136,54 @@ class NarrowBlock:
             for column in _columns_below(part, self._bounds):
                 cells[column].extend(part)
         return cells
+
+
+def _parts_of_column(column: Sequence[list[PageWord]]) -> Sequence[Sequence[list[PageWord]]]:
+    """Return the columns that a column is, if there is a name for each word below it.
+
+    Columns can be as close as words: between letters, or right of the widest cell.
+    """
+    names, *body = column
+    if len(names) < 2:
+        return [column]
+    full = [cell for cell in body if len(cell) == len(names)]
+    words = list(zip(*full, strict=True))
+    if len(full) < 2 or not (_are_numbers(column) or all(map(_are_apart, words, words[1:]))):
+        return [column]
+    bounds = [(min(it.left for it in each), max(it.right for it in each)) for each in words]
+    parts = [[_placed([[word] for word in cell], [it]) for it in bounds] for cell in column]
+    if [part[0] for part in parts[0]] != [[name] for name in names]:
+        return [column]
+    if any(
+        sum(len(part[0]) for part in row) != len(cell)
+        for row, cell in zip(parts, column, strict=True)
+    ):
+        return [column]
+    return [[row[at][0] for row in parts] for at in range(len(bounds))]
+
+
+def _are_numbers(column: Sequence[Cell]) -> bool:
+    """Return whether each name has a number in each cell, which are not one with spaces."""
+    filled = [cell for cell in column[1:] if cell]
+    return all(
+        len(cell) == len(column[0]) and all(_is_number([word]) for word in cell) for cell in filled
+    ) and any(len(word.text) != _THOUSANDS for cell in filled for word in cell[1:])
+
+
+_THOUSANDS = 3
+
+
+def _are_apart(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
+    """Return whether the second words begin at one place, wherever the first ones end."""
+    rights, lefts = [word.right for word in first], [word.left for word in second]
+    return (
+        len(first) >= _LEAST_ROWS
+        and max(lefts) - min(lefts) < _SAME
+        and max(rights) - min(rights) > _ALIGNED
+    )
+
+
+_SAME = 0.5
 
 
 def _columns_below(part: Cell, bounds: Bounds) -> Sequence[int]:

@@ -30,7 +30,7 @@ from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     gaps_of,
     ruled_tables,
 )
-from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord, are_justified
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 
 _MOST_WORDS = 20_000
@@ -78,7 +78,7 @@ def find_tables(
     used = {id(word) for table in ruled for word in table.words}
     others = [
         line
-        for line, is_justified in zip(lines, _are_justified(lines), strict=True)
+        for line, is_justified in zip(lines, are_justified(lines), strict=True)
         if not is_justified and not any(id(word) in used for word in line)
     ]
     narrow = list(_narrow_tables(characters, others, lines))
@@ -93,61 +93,10 @@ def find_tables(
 
 
 def _is_better(narrow: PageTable, aligned: Sequence[PageTable]) -> bool:
-    """Return whether a table has all words of others, more columns, and a name for each."""
+    """Return whether a table has all words of others, but in more columns."""
     words = set(map(id, narrow.words))
     same = [it for it in aligned if not words.isdisjoint(map(id, it.words))]
-    names, _, _ = narrow.markdown.partition("\n")
-    return all(
-        words.issuperset(map(id, it.words))
-        and names.count("|") > it.markdown.partition("\n")[0].count("|")
-        and "|  |" not in names
-        for it in same
-    )
-
-
-def _are_justified(lines: Sequence[Sequence[PageWord]]) -> list[bool]:
-    """Return which lines are justified text: equal gaps in each, others in the lines around it."""
-    gaps = [_even_gap(line) for line in lines]
-    justified = [False] * len(lines)
-    for at, gap in enumerate(gaps):
-        for other in range(at + 1, min(at + _MOST_LINES_APART, len(lines))):
-            if (
-                gap is not None
-                and (next_gap := gaps[other]) is not None
-                and abs(gap - next_gap) > _EVEN
-                and _have_same_edges(lines[at], lines[other])
-                and not _are_in_columns(lines[at], lines[other])
-            ):
-                justified[at] = justified[other] = True
-    for at in [at for at, it in enumerate(justified) if it]:
-        for other in (at - 1, at + 1):
-            if 0 <= other < len(lines) and _have_same_edges(lines[at], lines[other]):
-                justified[other] = True
-    return justified
-
-
-def _even_gap(line: Sequence[PageWord]) -> float | None:
-    """Return the gap between two words of a line, if it has several and all are equal."""
-    gaps = [second.left - first.right for first, second in pairwise(line) if not second.is_glued]
-    return gaps[0] if len(gaps) > 1 and max(gaps) - min(gaps) <= _EVEN else None
-
-
-def _are_in_columns(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
-    """Return whether the words of a line begin where those of another do, as in a table."""
-    lefts = [word.left for word in second]
-    return all(any(abs(word.left - left) <= _EVEN for left in lefts) for word in first)
-
-
-def _have_same_edges(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
-    return (
-        abs(first[0].left - second[0].left) < _SAME_EDGE
-        and abs(first[-1].right - second[-1].right) < _SAME_EDGE
-    )
-
-
-_MOST_LINES_APART = 4
-_EVEN, _SAME_EDGE = 0.6, 1.0
-"""Points: greatest difference of the gaps in a justified line, and of the ends of such lines."""
+    return all(words.issuperset(map(id, it.words)) and _is_finer(it, narrow) for it in same)
 
 
 def signs_of_tables(characters: PageCharacters, *, has_lines: bool) -> TableSigns:
@@ -202,7 +151,7 @@ def _aligned_tables(
     all_lines: Sequence[Sequence[PageWord]],
 ) -> Iterator[PageTable]:
     order = _order_of(all_lines)
-    rows = _rows(characters, lines)
+    rows, finer = _rows(characters, lines), _rows(characters, lines, NARROW)
     start = first = 0
     while start < len(rows):
         end = _end_of_block(rows, start)
@@ -210,13 +159,32 @@ def _aligned_tables(
             # a heading above several columns hides their gaps: the next row may have more
             later = [(at, _end_of_block(rows, at)) for at in range(start + 1, min(start + 4, end))]
             best = max([(start, end), *later], key=lambda it: _columns_of(rows[slice(*it)]))
-            table = _aligned_table(rows, first, *best, order)
+            near = slice(max(first, best[0] - _MOST_ABOVE), best[1])
+            tables = [_aligned_table(it[near], best[1] - best[0], order) for it in (rows, finer)]
+            table = tables[1] if _is_finer(*tables) else tables[0]
             if table is not None:
                 yield table
                 start = first = best[1]
                 continue
             start = (start + end) // 2 - 1  # not the next one: that would take quadratic time
         start += 1
+
+
+def _is_finer(table: PageTable | None, finer: PageTable | None) -> bool:
+    """Return whether a table with narrower gaps has a name for each of more columns."""
+    if finer is None:
+        return False
+    names, others = _names_of(finer), [] if table is None else _names_of(table)
+    return (
+        all(names[1:])
+        and len(set(names)) == len(names)
+        and len(names) + (len(set(others)) < len(others)) > len(others)
+    )
+
+
+def _names_of(table: PageTable) -> list[str]:
+    names = table.markdown.partition("\n")[0][1:-1].replace("\\|", "/").split("|")
+    return [name.strip() for name in names]
 
 
 def _narrow_tables(
@@ -319,19 +287,21 @@ _MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
 
 
 def _aligned_table(
-    rows: Sequence[AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
+    rows: Sequence[AlignedRow], count: int, order: Mapping[int, int]
 ) -> PageTable | None:
-    bounds = _column_bounds(rows[start:end])
-    names = _columns_of_names(rows[start], bounds, rows[start + 1 : end])
+    """Return the table of the last ``count`` rows, and of those above with its headings."""
+    above, rows = rows[:-count], rows[-count:]
+    bounds = _column_bounds(rows)
+    names = _columns_of_names(rows[0], bounds, rows[1:])
     if names is not None:
-        bounds = _column_bounds(rows[start + 1 : end])
+        bounds = _column_bounds(rows[1:])
     if len(bounds) < 2:
         return None
-    head = _rows_above(rows, first, start, bounds)
-    block = [*head, *rows[start:end]]
+    head = _rows_above(above, rows, bounds)
+    block = [*head, *rows]
     cells = [_cells(row, bounds) for row in block]
     if names is not None:
-        parts = dict(zip(names, rows[start].parts, strict=True))
+        parts = dict(zip(names, rows[0].parts, strict=True))
         cells[len(head)] = [list(parts.get(column, ())) for column in range(len(bounds))]
     while True:
         table = _table_of(cells, order)
@@ -343,14 +313,13 @@ def _aligned_table(
 
 
 def _rows_above(
-    rows: Sequence[AlignedRow], first: int, start: int, bounds: Sequence[tuple[float, float]]
+    above: Sequence[AlignedRow], rows: Sequence[AlignedRow], bounds: Sequence[tuple[float, float]]
 ) -> list[AlignedRow]:
-    """Return the rows above ``start`` that have headings of the columns."""
-    pitch = rows[start].y - rows[start + 1].y
+    """Return the rows above others that have headings of the columns."""
+    pitch = rows[0].y - rows[1].y
     head: list[AlignedRow] = []
-    while start - len(head) > first:
-        above, below = rows[start - len(head) - 1], (head or rows[start:])[0]
-        row = _header_row(above, above.y - below.y, pitch, bounds)
+    for it in reversed(above):
+        row = _header_row(it, it.y - (head or rows)[0].y, pitch, bounds)
         if row is None:
             break
         head.insert(0, row)
@@ -397,6 +366,10 @@ def _ends_of_columns(
 
 
 _ALIGNED = 1.5
+"""Points between the left or right edges of the cells of a column."""
+
+_MOST_ABOVE = 6
+"""Lines of headings above the rows that have all columns."""
 
 
 def _header_row(
