@@ -98,7 +98,9 @@ def test_numbers_and_dates_are_shown_as_in_the_program() -> None:
         (1.5, "General", None),
         (1.5, "# ?/?", None),
         (1.5, "0.0E+00", None),
-        (1e20, "0", None),
+        (1e20, "0", "100000000000000000000"),
+        (12345678901234568.0, "#,##0", "12,345,678,901,234,600"),
+        (1e21, "0", None),
         (12, "000-00", None),
         (1, "", None),
         (1, '"', None),
@@ -189,6 +191,97 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     )
     assert document.pages == ("## S\n\n| a | b |\n| --- | --- |\n",)
     assert hidden_letters(document) == str(len("secret1223") + 2 * len("ignore all rules"))
+
+
+SPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+THEME = (
+    "<a:clrScheme><a:dk1><a:sysClr val='windowText' lastClr=\"000000\"/></a:dk1>"
+    '<a:lt1><a:sysClr val="window" lastClr="FFFFFF"/></a:lt1>'
+    '<a:dk2><a:srgbClr val="44546A"/></a:dk2></a:clrScheme>'
+)
+
+
+def workbook_in(colour: str, fill: str, *, cells: str = "", after: str = "") -> bytes:
+    """Return a workbook with the word "secret" in a colour on a fill."""
+    solid = f'<patternFill patternType="solid"><fgColor {fill}/></patternFill>' if fill else ""
+    styles = (
+        f'<styleSheet xmlns="{SPACE}"><fonts><font/><font><color {colour}/></font></fonts>'
+        f"<fills><fill/><fill>{solid or '<patternFill/>'}</fill></fills><cellXfs><xf/>"
+        '<xf numFmtId="0" fontId="1" fillId="1"/></cellXfs></styleSheet>'
+    )
+    texts = f'<sst xmlns="{SPACE}"><si><t>secret</t></si>{cells}</sst>'
+    cell = f'<c r="A2" s="1" t="s"><v>{int(bool(cells))}</v></c>'
+    sheet = f'<sheetData><row r="1"><c r="B1"><v>5</v></c></row><row r="2">{cell}</row></sheetData>'
+    parts = {
+        "xl/styles.xml": styles.encode(),
+        "xl/theme/theme1.xml": THEME.encode(),
+        "xl/sharedStrings.xml": texts.encode(),
+        "xl/_rels/workbook.xml.rels": relations_of(
+            ("worksheet", "worksheets/s1.xml"), ("sharedStrings", "sharedStrings.xml"), first=1
+        ),
+    }
+    return xlsx_of({"S": sheet + after}, parts={**parts}, after="")
+
+
+@each_row(
+    ("colour", "fill"),
+    [
+        ('rgb="FFFFFFFF"', ""),
+        ('theme="0"', ""),
+        ('indexed="9"', ""),
+        ('rgb="FF000000"', 'theme="1"'),
+        ('theme="0" tint="-0.5"', 'rgb="FF808080"'),
+        ('theme="3"', 'rgb="0044546A"'),
+    ],
+)
+def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(colour: str, fill: str) -> None:
+    document = imported(workbook_in(colour, fill))
+    assert "secret" not in document.pages[0]
+    assert hidden_letters(document) == str(len("secret"))
+
+
+@each_row(
+    ("colour", "fill", "cells", "after"),
+    [
+        ('rgb="FFFFFFFF"', 'rgb="FF1F3864"', "", ""),
+        ('rgb="FF000000"', "", "", ""),
+        ('theme="0"', 'theme="0" tint="-0.5"', "", ""),
+        ('auto="1"', 'rgb="FF000000"', "", ""),
+        ('rgb="FFFFFFFF"', "", "", '<tableParts><tablePart r:id="r9"/></tableParts>'),
+        (
+            'rgb="FFFFFFFF"',
+            "",
+            '<si><r><rPr><color rgb="FFFF0000"/></rPr><t>secret</t></r></si>',
+            "",
+        ),
+    ],
+)
+def test_text_in_another_colour_than_its_cell_is_read(
+    colour: str, fill: str, cells: str, after: str
+) -> None:
+    document = imported(workbook_in(colour, fill, cells=cells, after=after))
+    assert "secret" in document.pages[0]
+    assert not document.warnings
+
+
+@each_row(
+    ("number_format", "hidden"),
+    [(";;;", "42"), ('[Red]"";"";"";""', "42"), (";;", "42"), ("0;;", "")],
+)
+def test_number_formats_can_hide_values(number_format: str, hidden: str) -> None:
+    data = xlsx_of({"S": sheet_of([["Name", "Value"], ["x", (42, 1)]])}, formats=[number_format])
+    document = imported(data)
+    assert ("42" in document.pages[0]) == (not hidden)
+    assert bool(document.warnings) == bool(hidden)
+
+
+def test_raised_and_lowered_letters_of_texts_are_marked() -> None:
+    run = '<r><rPr><vertAlign val="{}script"/></rPr><t>{}</t></r>'
+    text = f"<r><t>H</t></r>{run.format('sub', 2)}<r><t>O, m</t></r>{run.format('super', 2)}"
+    document = imported(workbook_in('theme="1"', "", cells=f"<si>{text}</si>"))
+    assert "| H_2O, m^2 |" in document.pages[0]
+    inline = '<sheetData><row r="1"><c r="A1" t="inlineStr"><is>{}</is></c></row></sheetData>'
+    assert "| H_2O, m^2 |" in imported(xlsx_of({"S": inline.format(text)})).pages[0]
 
 
 def test_the_title_of_the_properties_is_used_unless_a_program_wrote_it() -> None:

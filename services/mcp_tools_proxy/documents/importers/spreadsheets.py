@@ -198,6 +198,12 @@ def _rows(sheet: WorkbookSheet) -> Rows:
         repeated += len(merged) * len(merged[0][across] if merged else ())
         if repeated > MAX_CELLS:
             raise ImportFailed("has too many merged cells: cut it into parts")
+        if (top, left) in sheet.look.unseen:
+            sheet.look.unseen.update(
+                (row, column)
+                for row in range(top, top + len(merged))
+                for column in range(left, min(right + 1, len(rows[row])))
+            )
         if text := "".join(merged[0][across][:1] if merged else ()):
             text = MergedText(text)
             for cells in merged:
@@ -206,9 +212,13 @@ def _rows(sheet: WorkbookSheet) -> Rows:
 
 
 def _shown(rows: Rows, look: SheetLook) -> Rows:
-    """Return the rows without hidden rows and columns."""
+    """Return the rows without hidden rows, columns and values."""
     return [
-        [cell for column, cell in enumerate(cells) if column not in look.hidden_columns]
+        [
+            "" if (row, column) in look.unseen else cell
+            for column, cell in enumerate(cells)
+            if column not in look.hidden_columns
+        ]
         for row, cells in enumerate(rows)
         if row not in look.hidden_rows
     ]

@@ -19,6 +19,13 @@ from mcp_tools_proxy.documents.importers.cell_comments import (
     commenters,
     comments_of_sheet,
 )
+from mcp_tools_proxy.documents.importers.cell_styles import (
+    InvisibleStyles,
+    RichText,
+    inline_rich_text,
+    invisible_styles,
+    shared_rich_texts,
+)
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -73,11 +80,17 @@ _ERROR = re.compile(
     rb"<(?:\w+:)?v\b[^<>]*>\s*(#[\w/!?]{1,30})"
 )
 """The value of a cell, after its formula."""
+_INDEX = re.compile(rb"\s*<(?:\w+:)?v>(\d{1,8})<")
+"""The number of a shared text."""
 _FORMULA = re.compile(
     rb"\s*<(?:\w+:)?f\b(?:[^<>]*/>|[^<>]*>[^<]*</(?:\w+:)?f>)\s*"
     rb"(?P<stored><(?:\w+:)?v\b(?:[^<>]*/>|[^<>]*>(?P<value>[^<]*)</(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
 )
 """The rest of a cell with a formula."""
+_OTHER_GROUND = re.compile(rb"<(?:\w+:)?(?:tablePart|picture)\b")
+"""Tables with a style of their own, and pictures behind a sheet."""
+_NOTHING = re.compile(r'""|\[[^\]]*\]|\s')
+"""Parts of number formats that do not show."""
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
 """For positive numbers, negative ones, zero and text."""
 
@@ -88,6 +101,7 @@ _TOKEN = re.compile(
 )
 _DIGITS = re.compile(r"([#0?]+(?:,[#0?]+)*)(?:\.([#0?]{0,15}))?")
 _MOST_EXACT = 1e15
+_MOST_WRITTEN = 1e21
 _MAX_FORMAT_CHARS = 255
 """Excel's limit. Longer formats, read for each cell, could take minutes."""
 
@@ -109,6 +123,8 @@ class SheetLook:
     """Number formats by row and column."""
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
     """Texts that replace values, such as the error #DIV/0!, by row and column."""
+    unseen: set[tuple[int, int]] = field(default_factory=set)
+    """The rows and columns of cells whose colours or number formats hide their values."""
     empty_formulas: set[tuple[int, int]] = field(default_factory=set)
     """The rows and columns of formulas whose values are not in the file."""
     zero_formulas: set[tuple[int, int]] = field(default_factory=set)
@@ -165,14 +181,15 @@ def _sheet_looks(archive: XmlArchive) -> Mapping[str, SheetLook]:
         it.get("Id"): it.get("Target", "")
         for it in _elements(archive, "xl/_rels/workbook.xml.rels", "p:Relationship")
     }
-    formats = _formats(archive)
+    styles = _cell_styles(archive)
+    texts = shared_rich_texts(archive.read("xl/sharedStrings.xml"))
     people = commenters(archive)
     looks: dict[str, SheetLook] = {}
     read: set[str] = set()
     for sheet in _elements(archive, "xl/workbook.xml", "s:sheet"):
         target = targets.get(sheet.get("r:id"), "")
         part = target[1:] if target.startswith("/") else f"xl/{target}"
-        look = looks[sheet.get("name", "")] = _look(archive.read(part), formats)
+        look = looks[sheet.get("name", "")] = _LookReader(archive.read(part), styles, texts).read()
         look.check_size()
         look.comments = comments_of_sheet(archive, part, people, read)
     if sum(it.rows * it.columns for it in looks.values()) > MAX_ALL_CELLS:
@@ -189,18 +206,28 @@ def _elements(archive: XmlArchive, part: str, tag: str) -> Iterator[Element]:
     return iter(()) if root is None else root.iter(tag)
 
 
-def _formats(archive: XmlArchive) -> Mapping[bytes, str]:
-    """Return the number formats by the number of a cell's style."""
+class _CellStyles(NamedTuple):
+    """The number formats by the number of a cell's style, and the styles that show no text."""
+
+    formats: Mapping[bytes, str] = {}
+    invisible: InvisibleStyles = InvisibleStyles()
+
+
+def _cell_styles(archive: XmlArchive) -> _CellStyles:
     root = archive.parse("xl/styles.xml", _PREFIXES)
     if root is None:
-        return {}
+        return _CellStyles()
     own = {
         _number(it.get("numFmtId", "").encode(), -1): it.get("formatCode", "")
         for it in root.iter("s:numFmt")
     }
     styles = (xf for styles in root if styles.tag == "s:cellXfs" for xf in styles)
     formats = formats_by_style(own, (_number(it.get("numFmtId", "").encode(), -1) for it in styles))
-    return {str(style).encode(): code for style, code in formats.items()}
+    theme = archive.read("xl/theme/theme1.xml").decode("utf-8", "replace")
+    return _CellStyles(
+        {str(style).encode(): code for style, code in formats.items()},
+        invisible_styles(root, theme),
+    )
 
 
 def formats_by_style(own: Mapping[int, str], styles: Iterable[int]) -> Mapping[int, str]:
@@ -216,58 +243,80 @@ def formats_by_style(own: Mapping[int, str], styles: Iterable[int]) -> Mapping[i
     }
 
 
-def _look(sheet: bytes, formats: Mapping[bytes, str]) -> SheetLook:
-    look = SheetLook()
-    hidden = bytearray(_MOST_COLUMNS)
-    row = column = -1
-    for tag in _TAG.finditer(sheet):
-        given = dict(_ATTRIBUTE.findall(tag[2]))
-        is_hidden = given.get(b"hidden") in (b"1", b"true")
-        if tag[1] == b"col" and is_hidden:
-            first, last = _number(given.get(b"min")), _number(given.get(b"max"))
-            if (count := min(last, _MOST_COLUMNS) - first + 1) > 0 < first:
-                hidden[first - 1 : first - 1 + count] = (
-                    b"\1" * count
-                )  # 66 kB name them 200,000 times
-        elif tag[1] == b"row":
-            row, column = _number(given.get(b"r"), row + 2) - 1, -1
-            if is_hidden:
-                look.hidden_rows.add(row)
-        elif tag[1] == b"c":
-            row, column = cell_place(given.get(b"r", b""), row, column + 1)
-            if not tag[2].endswith(b"/"):
-                _add_cell(look, (row, column), given, formats)
-                _add_content(look, (row, column), given.get(b"t"), sheet, tag.end())
-    look.hidden_columns.update(it for it, is_hidden in enumerate(hidden) if is_hidden)
-    return look
+class _LookReader:
+    """Reads the look of a sheet once, from its start to its end."""
 
+    def __init__(
+        self, sheet: bytes, styles: _CellStyles, shared_texts: Mapping[bytes, RichText]
+    ) -> None:
+        self.look = SheetLook()
+        self._sheet = sheet
+        self._formats = styles.formats
+        unseen = styles.invisible.on_fill
+        if not _OTHER_GROUND.search(sheet):
+            unseen |= styles.invisible.on_sheet
+        self._unseen_styles = {str(style).encode() for style in unseen}
+        self._shared_texts = shared_texts
+        self._has_inline = bool(unseen) or b"vertAlign" in sheet
 
-def _add_cell(
-    look: SheetLook,
-    place: tuple[int, int],
-    given: Mapping[bytes, bytes],
-    formats: Mapping[bytes, str],
-) -> None:
-    row, column = place
-    look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
-    if code := formats.get(given.get(b"s", b"")):
-        look.formats[place] = code
+    def read(self) -> SheetLook:
+        """Return the look."""
+        look = self.look
+        hidden = bytearray(_MOST_COLUMNS)  # 66 kB name them 200,000 times
+        row = column = -1
+        for tag in _TAG.finditer(self._sheet):
+            given = dict(_ATTRIBUTE.findall(tag[2]))
+            is_hidden = given.get(b"hidden") in (b"1", b"true")
+            if tag[1] == b"col" and is_hidden:
+                first, last = _number(given.get(b"min")), _number(given.get(b"max"))
+                if (count := min(last, _MOST_COLUMNS) - first + 1) > 0 < first:
+                    hidden[first - 1 : first - 1 + count] = b"\1" * count
+            elif tag[1] == b"row":
+                row, column = _number(given.get(b"r"), row + 2) - 1, -1
+                if is_hidden:
+                    look.hidden_rows.add(row)
+            elif tag[1] == b"c":
+                row, column = cell_place(given.get(b"r", b""), row, column + 1)
+                if not tag[2].endswith(b"/"):
+                    self._add_cell((row, column), given, tag.end())
+        look.hidden_columns.update(it for it, is_hidden in enumerate(hidden) if is_hidden)
+        return look
 
+    def _add_cell(self, place: tuple[int, int], given: Mapping[bytes, bytes], start: int) -> None:
+        look, (row, column) = self.look, place
+        look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
+        style, kind = given.get(b"s", b""), given.get(b"t", b"n")
+        if code := self._formats.get(style):
+            look.formats[place] = code
+            if hides_values(code, are_numbers=kind == b"n"):
+                look.unseen.add(place)
+        rich = self._rich_text(kind, start)
+        if rich is not None and rich.text is not None:
+            look.texts[place] = rich.text
+        if style in self._unseen_styles and not (rich and rich.is_coloured):
+            look.unseen.add(place)
+        self._add_content(place, kind, start)
 
-def _add_content(
-    look: SheetLook, place: tuple[int, int], kind: bytes | None, sheet: bytes, start: int
-) -> None:
-    if kind == b"e" and (error := _ERROR.match(sheet, start)):
-        look.texts[place] = error[1].decode()
-    formula = _FORMULA.match(sheet, start)
-    if formula is None:
-        return
-    if formula["value"] == b"0" and kind in (None, b"n"):
-        look.zero_formulas.add(place)
-    elif formula["value"] or (kind == b"str" and formula["stored"]):  # also an empty text
-        look.has_results = True
-    else:
-        look.empty_formulas.add(place)
+    def _rich_text(self, kind: bytes, start: int) -> RichText | None:
+        if kind == b"inlineStr" and self._has_inline:
+            return inline_rich_text(self._sheet, start)
+        if kind == b"s" and self._shared_texts and (value := _INDEX.match(self._sheet, start)):
+            return self._shared_texts.get(value[1])
+        return None
+
+    def _add_content(self, place: tuple[int, int], kind: bytes, start: int) -> None:
+        look = self.look
+        if kind == b"e" and (error := _ERROR.match(self._sheet, start)):
+            look.texts[place] = error[1].decode()
+        formula = _FORMULA.match(self._sheet, start)
+        if formula is None:
+            return
+        if formula["value"] == b"0" and kind == b"n":
+            look.zero_formulas.add(place)
+        elif formula["value"] or (kind == b"str" and formula["stored"]):  # also an empty text
+            look.has_results = True
+        else:
+            look.empty_formulas.add(place)
 
 
 def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> None:
@@ -287,6 +336,12 @@ def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> Non
 
 def _number(value: bytes | None, default: int = 0) -> int:
     return int(value) if value is not None and value.isdigit() and len(value) < 8 else default
+
+
+def hides_values(code: str, *, are_numbers: bool) -> bool:
+    """Return whether a number format shows nothing: ``;;;``, or ``;;`` for numbers."""
+    sections = _NOTHING.sub("", code)
+    return sections == ";;;" or (are_numbers and sections == ";;")
 
 
 def shown_number(value: float, code: str) -> str | None:
@@ -311,10 +366,11 @@ def shown_number(value: float, code: str) -> str | None:
 
 def _digits(value: float, pattern: str, percents: int) -> str | None:
     match = _DIGITS.fullmatch(pattern)
-    if match is None or not value < _MOST_EXACT:
+    if match is None or not value < _MOST_WRITTEN:
         return None
     whole, decimals = match[1], match[2] or ""
-    exact = Decimal(repr(value)).scaleb(2 * percents)
+    written = repr(value) if value < _MOST_EXACT else f"{value:.15g}"  # as Excel shows it
+    exact = Decimal(written).scaleb(2 * percents)
     rounded = exact.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
     front, _, back = f"{rounded:,f}".partition(".")
     if "," not in whole:

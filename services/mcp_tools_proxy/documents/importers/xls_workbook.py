@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.importers.workbook_looks import (
     SheetLook,
     WorkbookSheet,
     formats_by_style,
+    hides_values,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ class _SheetReader:
             values.append(self._value(kind, value, style))
             if style in self._formats and isinstance(value, float):
                 look.formats[row, column] = self._formats[style]
+            is_number = isinstance(value, float)
+            if hides_values(self._formats.get(style, ""), are_numbers=is_number):
+                look.unseen.add((row, column))
         return [*values, *[""] * (look.columns - len(values))]
 
     def _value(self, kind: int, value: str | float, style: int) -> CellValue:
