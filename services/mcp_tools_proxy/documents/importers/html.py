@@ -20,7 +20,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
-from mcp_tools_proxy.documents.importers.text_encoding import decode_text
+from mcp_tools_proxy.documents.importers.text_encoding import DecodedText, decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -85,10 +85,7 @@ class ConvertedHtml:
 
 def import_html(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a web page; headings become sections. Raises ImportFailed."""
-    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
-    decoded = decode_text(
-        data, options, declared=_found(_CHARSET, head), language=_found(_LANG, head)
-    )
+    decoded = decode_html(data, options)
     converted = html_to_markdown(decoded.text, with_link_targets=options.with_link_targets)
     return build_from_markdown(
         converted.markdown,
@@ -96,6 +93,17 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
         facts=converted.facts,
         warnings=decoded.warnings,
         hidden_chars=converted.hidden_chars,
+    )
+
+
+def decode_html(data: bytes, options: ImportOptions, *, declared: str | None = None) -> DecodedText:
+    """Decode a page; ``declared`` is an encoding that goes before that in its head."""
+    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
+    return decode_text(
+        data,
+        options,
+        declared=declared or _found(_CHARSET, head),
+        language=_found(_LANG, head),
     )
 
 
