@@ -13,6 +13,7 @@ from mcp_tools_proxy.cli.documents.source_folder import (
     stem_of,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed
+from tests.support.tables import each_row
 
 
 @pytest.fixture
@@ -53,6 +54,27 @@ def test_files_without_a_known_suffix_are_told_apart_from_programs_and_copies(
     assert found.files.keys() == {"a.md", "notes", "table.export"}
     assert found.unknown == {"notes", "table.export"}
     assert found.others.keys() == {"tool.py", "a.md.bak", "a.md~", "photo.JPG"}
+
+
+@each_row(
+    ("name", "text", "is_page"),
+    [
+        ("saved.asp", "<html><head><title>Fees</title><body><p>Fees", True),
+        ("saved.PHP", "\ufeff<!-- saved from url=(0019)x -->\n<!DOCTYPE html><p>Fees", True),
+        ("a.jsp", "<!doctype html><p>Fees", True),
+        ("b.jsp", "<!doctype html><p><%= fees %>", False),
+        ("b.php", "<html><body><?php echo $fees ?>", False),
+        ("b.aspx", '<html><form runat="server">', False),
+        ("c.asp", "Dim fees", False),
+    ],
+)
+def test_a_web_page_with_the_suffix_of_a_program_is_one_by_its_content(
+    root: Path, folder: SourceFolder, name: str, text: str, is_page: bool
+) -> None:
+    (root / name).write_text(text)
+    assert folder.list_files().unknown == {name}
+    assert (folder.look_into(name)[1] == "") is is_page
+    (root / name).unlink()
 
 
 def test_the_start_of_a_file_tells_why_it_is_not_a_document(

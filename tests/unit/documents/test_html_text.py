@@ -172,6 +172,10 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
             ["| k | v |", "| a | one two x three |"],
         ),
         (
+            "<tr><th>k<th>v<tr><td><ul><li>a<li>b</ul>end<td><ul><li>x<ul><li>y<li>z</ul></ul>",
+            ["| k | v |", "| - a - b end | x - y - z |"],
+        ),
+        (
             "<tr><th>k<th>v<tr><td>a<td><table><tr><td>1<td>2<tr><td>3<td>4</table>",
             ["| k | v |", "| a | 1, 2; 3, 4 |"],
         ),
@@ -180,7 +184,18 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
             ["| a | b |", "| a | c |"],
         ),
     ],
-    ids=["lists", "rows", "header", "columns", "names", "foot", "blocks", "nested", "all rows"],
+    ids=[
+        "lists",
+        "rows",
+        "header",
+        "columns",
+        "names",
+        "foot",
+        "blocks",
+        "items",
+        "nested",
+        "all rows",
+    ],
 )
 def test_columns_of_tables_never_shift(html: str, table: list[str]) -> None:
     found = lines(f"<table>{html}</table>")
@@ -231,6 +246,13 @@ def test_tables_that_arrange_a_page_are_text(html: str) -> None:
         ("<blockquote><p>a<p>b</blockquote>c", "> a\n>\n> b\n\nc"),
         ("<pre>a\n  b ```</pre>", "````\na\n  b ```\n````"),
         ("<h2><div>Rail</div> <b>rules</b><a class=x href='#r'>¶</a></h2>", "## Rail rules"),
+        (
+            "<h2><a href=x><img alt=Passed src=i></a> Pump</h2>Text",
+            "## Pump\n\n[Passed](x)\n\nText",
+        ),
+        ("<h1><img alt='City of Bern' src=i></h1>Text", "# City of Bern\n\nText"),
+        ("<h1><img alt=Logo src=i></h1><h1>Pumps</h1>", "Logo\n\n# Pumps"),
+        ("<h2>The <img class=tex alt=x^2 src=i> rule</h2>", "## The x^2 rule"),
         (
             "<figure><img alt='A map' src=m><figcaption>Fig. 1</figcaption></figure>",
             "A map\n\nFig. 1",

@@ -125,6 +125,8 @@ def test_a_file_without_headings_is_one_section_named_after_it() -> None:
     ("text", "title"),
     [
         ("---\ntitle: 'From matter'\ntags: [a]\n---\n# H\n", "From matter"),
+        ("# Pump [![Passed](i.svg)](x) ![v2](v.svg)\n", "Pump"),
+        ("# ![City of Bern](i.svg)\n", "City of Bern"),
         ("text\n\n# From heading\n", "From heading"),
         ("text\n", "notes"),
     ],

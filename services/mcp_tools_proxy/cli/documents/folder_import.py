@@ -247,6 +247,8 @@ class FolderImport:
             if include and not matches(path, include):
                 continue
             earlier = known.get(path)
+            if include and earlier is not None and earlier.digest.startswith(mark):
+                earlier = None  # --include can name files of programs
             if earlier is None or earlier.stamp != found.files[path] or self._options.reads_all:
                 try:
                     stamp, reason = self._folder.look_into(path)

@@ -28,8 +28,8 @@ _COPIES = frozenset(
 _SOURCES = re.compile(
     r"""\.(?:
     # programs and web sites
-    asm|aspx?|bas|bash|bat|c|cc|cgi|class|cmake|cmd|coffee|cpp|cs|css|cxx|d|dart|ejs|erl|exs?|f90|fs
-    |go|gradle|groovy|h|hh|hpp|hs|hxx|java|jl|js|jsp|jsx|kts?|less|lua|m|mjs|mk|ml|mm|pas|php|pl|pm
+    asm|bas|bash|bat|c|cc|cgi|class|cmake|cmd|coffee|cpp|cs|css|cxx|d|dart|ejs|erl|exs?|f90|fs
+    |go|gradle|groovy|h|hh|hpp|hs|hxx|java|jl|js|jsx|kts?|less|lua|m|mjs|mk|ml|mm|pas|pl|pm
     |ps1|psm1|pyi?|pyx|r|rb|rs|s|sass|scala|scss|sh|sql|svelte|swift|tcl|tsx?|vbs?|vue|zsh
     # settings, logs and data of programs
     |cfg|conf|env|geojson|har|ini|ipynb|log|map|plist|properties|reg|toml|webmanifest|xsd|xslt?|ya?ml
@@ -38,6 +38,11 @@ _SOURCES = re.compile(
     )""",
     re.VERBOSE,
 )
+_WEB_PAGES = frozenset((".asp", ".aspx", ".jsp", ".php"))
+_PAGE_PROGRAM = re.compile(rb"<%|<\?php|<\?=|<jsp:|<asp:|runat=.?server", re.IGNORECASE)
+_LOOKED_INTO = 256 * 1024
+"""Bytes of a web page in which a program has a mark."""
+
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 _COPY = "is a backup or temporary copy: rename it to import it"
 _SOURCE = "belongs to a program: if it has text for readers, import it as a single file"
@@ -180,11 +185,21 @@ class SourceFolder:
             stamp = FileStamp.of(os.fstat(file.fileno()))
             try:
                 kind = kind_of_start(file)
+                if self._is_program(path, kind, file):
+                    return stamp, _SOURCE
             except ImportFailed as error:
                 return stamp, error.reason
             except OSError as error:
                 raise ImportFailed(f"cannot be read: {error.strerror}") from error
         return stamp, _PICTURE if kind is FileKind.PICTURE and not self._has_ocr else ""
+
+    def _is_program(self, path: str, kind: FileKind | None, file: BinaryIO) -> bool:
+        """Return whether a file named as a program that writes web pages is not a saved page."""
+        suffix = os.path.splitext(path)[1].lower()
+        if suffix not in _WEB_PAGES or suffix in self._named:
+            return False
+        file.seek(0)
+        return kind is not FileKind.HTML or bool(_PAGE_PROGRAM.search(file.read(_LOOKED_INTO)))
 
     def open(self, path: str) -> BinaryIO:
         """Open a file below the folder. Raises ImportFailed.

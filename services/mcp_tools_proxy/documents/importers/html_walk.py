@@ -98,6 +98,9 @@ _CODE = frozenset({"code", "samp", "tt"})
 _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
 _TAG = re.compile(r"<[^<>]*>")
+_FORMULA = re.compile(r"math|tex\b|formula|emoji|[\\^=]", re.IGNORECASE)
+"""In the class or description of a picture that is a part of a sentence."""
+
 _PERMALINK = re.compile(r"[¶#§🔗\s]*")
 _TEXT_INPUTS = frozenset(
     {
@@ -134,6 +137,7 @@ class PageContext:
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
         self.listed_notes = listed_notes(tree)
+        self.has_title = any(it.text().strip() for it in tree.css("h1"))
 
 
 BULLET = "-"
@@ -150,8 +154,9 @@ class HtmlList:
         self._kind = attributes.get("type") or "1"
         self._step = -1 if "reversed" in attributes else 1
         start = _whole(attributes.get("start"))
+        items = sum(1 for child in node.iter() if child.tag == "li") if node is not None else 1
+        self.is_marked_in_cells = self._is_ordered or items > 1
         if start is None:
-            items = sum(1 for child in node.iter() if child.tag == "li") if node is not None else 1
             start = 1 if self._step == 1 else items
         self._number = start
 
@@ -193,6 +198,11 @@ def _nothing() -> None:
     """Do nothing: the end of an inline element."""
 
 
+def _is_formula(attributes: Mapping[str, str | None]) -> bool:
+    names = " ".join(attributes.get(name) or "" for name in ("class", "alt"))
+    return _FORMULA.search(names) is not None
+
+
 def _is_permalink(node: "LexborNode", attributes: Mapping[str, str | None]) -> bool:
     """Return whether a link is the sign beside a heading, which shows under the mouse only."""
     target = attributes.get("href") or ""
@@ -213,6 +223,8 @@ class PageWalk:
         self.page = page
         self._writer = BlockWriter()
         self._runs: list[Run] = []
+        self._pictures: list[Run] = []
+        """Descriptions of the pictures in a heading."""
         self._style = style
         self._appearance = inherited or page.start
         self._depth = depth
@@ -432,9 +444,15 @@ class PageWalk:
 
         def close() -> None:
             runs, self._runs = self._runs, []
-            if text := render_runs(runs, can_start_block=False):
+            pictures, self._pictures = self._pictures, []
+            text = render_runs(runs, can_start_block=False)
+            if not text and not (self._heading == 1 and self.page.has_title):
+                text, pictures = render_runs(pictures, can_start_block=False), []
+            if text:
                 self._writer.write([f"{'#' * self._heading} {' '.join(text.split())}"])
             self._heading = 0
+            if described := render_runs(pictures):
+                self._writer.write([" ".join(described.split())])
 
         return close
 
@@ -452,8 +470,8 @@ class PageWalk:
         self._break_block()
         items = self._lists[-1] if self._lists else HtmlList(None, is_nested=True)
         marker = items.marker(attributes.get("value"))
-        if self._depth and marker != BULLET and not self._appearance.is_hidden:
-            # a cell has no lists, but text may refer to its numbers
+        if self._depth and items.is_marked_in_cells and not self._appearance.is_hidden:
+            # a cell has no lists, but text may refer to its numbers, and bullets separate items
             self._runs.append((f"{marker} ", self._style._replace(verbatim=True)))
         return self._open_container(lambda: self._writer.open_item(marker, items.group))
 
@@ -502,8 +520,15 @@ class PageWalk:
         return lambda: self._add(")")
 
     def _open_picture(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
-        if alternative := (attributes.get("alt") or "").strip():
+        alternative = (attributes.get("alt") or "").strip()
+        if not alternative:
+            return
+        if not self._heading or not any(map(str.isalnum, alternative)) or _is_formula(attributes):
             self._add(f" {alternative} ")
+            return
+        runs, self._runs = self._runs, self._pictures  # such as badges beside a title
+        self._add(f" {alternative} ")
+        self._runs = runs
 
     def _open_input(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
         kind = (attributes.get("type") or "text").lower()

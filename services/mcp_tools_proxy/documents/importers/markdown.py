@@ -202,15 +202,18 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _shown(heading: tuple[int, str], source: MarkdownBlocks) -> tuple[int, str]:
+    """Return a heading with its text, or with the descriptions of its pictures if it has none."""
     level, text = heading
     text = _ATTRIBUTES.sub("", text)
     parts: list[Token] = []
     source.parser.inline.parse(text, source.parser, source.references, parts)
-    shown = (
+    shown = [
         " " if part.type in {"softbreak", "hardbreak"} else part.content
         for part in parts
-        if part.type != "html_inline"
-    )
+        if part.type not in {"html_inline", "image"}
+    ]
+    if not any(map(str.isalnum, "".join(shown))):
+        shown = [part.content for part in parts if part.type != "html_inline"]
     return level, one_line("".join(shown))
 
 
