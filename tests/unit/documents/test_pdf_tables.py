@@ -337,6 +337,48 @@ def test_shaded_rows_are_the_rows_of_a_table(shaded: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_shaded", [False, True])
+def test_cells_of_rows_between_lines_may_have_several_lines(is_shaded: bool) -> None:
+    pdf = new_page()
+    rows = [
+        (20, ["Case", "Reason", "Fee", "Paid"]),
+        (30, ["81", "", "40.00", ""]),
+        (42, ["82", "Lost card", "", "3.00"]),
+        (52, ["83", "Late book", "2.00", "2.00"]),
+    ]
+    pdf.text(40, 27, "A film was brought back late and its")
+    pdf.text(40, 33, "box was broken")
+    pdf.set_fill_color(230)
+    for y, row in rows:
+        bottom = y + (8 if y == 30 else 4)
+        for x, width, cell in zip((20, 40, 130, 160), (20, 90, 30, 30), row, strict=True):
+            if is_shaded and y in (20, 42):
+                pdf.rect(x, y - 6, width, bottom - y + 6, style="F")
+            elif not is_shaded and y != 52:
+                pdf.line(x, bottom, x + width, bottom)
+            if cell:
+                pdf.text(x + 1, y, cell)
+    pdf.text(20, 80, "The fees are due within a month.")
+    assert text_of(pdf).splitlines() == [
+        "| Case | Reason | Fee | Paid |",
+        "| --- | --- | --- | --- |",
+        "| 81 | A film was brought back late and its box was broken | 40.00 |  |",
+        "| 82 | Lost card |  | 3.00 |",
+        "| 83 | Late book | 2.00 | 2.00 |",
+        "The fees are due within a month.",
+    ]
+
+
+def test_prose_and_groups_of_rows_between_lines_stay_text() -> None:
+    pdf = new_page()
+    for y in (20, 40, 60, 80):
+        pdf.line(20, y, 190, y)
+        for shift, texts in ((7, ("North of the river", "Mills")), (12, ("South of it", "Farms"))):
+            for x, text in zip((21, 120), texts, strict=True):
+                pdf.text(x, y + shift, text)
+    assert "|" not in text_of(pdf)
+
+
 def test_shaded_prose_stays_text() -> None:
     pdf = new_page()
     texts = [
