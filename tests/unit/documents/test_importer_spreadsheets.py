@@ -170,6 +170,48 @@ def test_names_of_groups_of_columns_are_part_of_the_column_names(
     assert ("Plan" in lines) == (head[0] == ["Plan"])
 
 
+@each_row(
+    ("groups", "names", "shown"),
+    [
+        (
+            ["", "Sales", "", "Costs", ""],
+            [*"tabab"],
+            ["t", *["Sales a", "Sales b", "Costs a", "Costs b"]],
+        ),
+        (
+            ["", "2025", "", "2026", ""],
+            [*"tabab"],
+            ["t", *["2025 a", "2025 b", "2026 a", "2026 b"]],
+        ),
+        (["", "Sales", "Costs", "", ""], [*"tabab"], ["", "Sales", "Costs", "", ""]),
+        (["", "Sales", "", "Costs", ""], ["t", "a", "", "b", "c"], ["", "Sales", "", "Costs", ""]),
+        (["", "Sales", "", "Costs", ""], ["t", 1, 2, 3, 4], ["", "Sales", "", "Costs", ""]),
+    ],
+)
+def test_a_name_above_names_belongs_to_the_columns_up_to_the_next_one(
+    groups: list[Cell], names: list[Cell], shown: list[str]
+) -> None:
+    rows: list[list[Cell]] = [groups, names, ["x", 1, 2, 3, 4], ["y", 5, 6, 7, 8]]
+    document = imported(xlsx_of({"S": sheet_of(rows)}))
+    assert document.pages[0].splitlines()[2] == f"| {' | '.join(shown)} |"
+
+
+def test_three_rows_of_names_are_one() -> None:
+    rows: list[list[Cell]] = [
+        ["Region", "Sales", None, None, None],
+        [None, "East", None, "West", None],
+        [None, *"abab"],
+        ["North", 1, 2, 3, 4],
+    ]
+    merged = ("A1:A3", "B1:E1", "B2:C2", "D2:E2")
+    cells = "".join(f'<mergeCell ref="{it}"/>' for it in merged)
+    document = imported(xlsx_of({"S": sheet_of(rows, after=f"<mergeCells>{cells}</mergeCells>")}))
+    assert document.pages[0].splitlines()[2::2] == [
+        "| Region | Sales East a | Sales East b | Sales West a | Sales West b |",
+        "| North | 1 | 2 | 3 | 4 |",
+    ]
+
+
 def test_formats_and_hidden_rows_below_empty_rows_belong_to_their_rows() -> None:
     sheet = (
         '<sheetData><row r="3"><c r="B3" t="inlineStr"><is><t>Share</t></is></c></row>'

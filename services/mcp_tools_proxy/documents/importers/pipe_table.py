@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, pairwise, zip_longest
 
 from mcp_tools_proxy.documents.importers.base import MAX_ROW_BYTES, PAGE_BYTES, ImportFailed
 from mcp_tools_proxy.documents.visible_text import MARKDOWN, visible_text, whole_lines
@@ -165,15 +165,57 @@ class MergedText(str):
     __slots__ = ()
 
 
+_MOST_HEADERS = 5
+
+
 def header_rows(rows: Sequence[Sequence[str]]) -> int:
-    """Return 2 if the first row has the names of groups of columns, otherwise 1.
+    """Return the number of rows with the names of columns, and of groups of columns; at least 1.
+
+    Below the second, a row of names is one of groups only if their cells are merged.
+    """
+    count = 1
+    while count < _MOST_HEADERS and _names_groups(rows[count - 1 :]):
+        row = rows[count] if count < len(rows) else ()
+        count += 1
+        if not any(
+            isinstance(cell, MergedText) and cell is beside for cell, beside in pairwise(row)
+        ):
+            break
+    return count
+
+
+def named_groups(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the rows with the names of groups of columns above each of their columns.
+
+    Without merged cells, a name belongs to the columns up to the next one. It is a name of a group
+    if it is above names and numbers, and each name is.
+    """
+    if len(rows) < 3 or len(rows[0]) != len(rows[1]) or not rows[0] or rows[0][0]:
+        return [*rows]
+    first, second = rows[:2]
+    named = [at for at, cell in enumerate(first) if cell]
+    names = [*(first[at] for at in named), *second]
+    widths = [end - start for start, end in pairwise([*named, len(first)])]
+    if len(named) < 2 or min(widths) < 2 or not all(names) or any(map(_NUMBER.fullmatch, names)):
+        return [*rows]
+    numbers = (_NUMBER.fullmatch(cell) for row in rows[2:] for cell in row[named[0] :])
+    if not any(numbers):
+        return [*rows]
+    repeated = [
+        [MergedText(first[start])] * width for start, width in zip(named, widths, strict=True)
+    ]
+    return [[*first[: named[0]], *chain.from_iterable(repeated)], *rows[1:]]
+
+
+def _names_groups(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has the names of groups of columns.
 
     Each of its cells has the text of the cell beside it, is above an empty one or spans two rows,
     or is empty. Without one that spans two rows, the second row has names, and numbers are below
     them.
     """
     if len(rows) < 3 or len(rows[0]) != len(rows[1]) or not rows[0]:
-        return 1
+        return False
     first, second = rows[:2]
     tall = [
         isinstance(cell, MergedText) and cell is below
@@ -188,15 +230,15 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
     if not groups or not all(
         tall[at] or wide[at] or alone[at] or not cell for at, cell in enumerate(first)
     ):
-        return 1
+        return False
     if any(tall):
-        return 2
+        return True
     names = [name for at, name in enumerate(second) if wide[at] or not alone[at]]
     has_names = all(names) and not any(map(_NUMBER.fullmatch, names))
     has_numbers = any(
         _NUMBER.fullmatch(row[at]) for row in rows[2:] for at in groups if at < len(row)
     )
-    return 2 if has_names and has_numbers else 1
+    return has_names and has_numbers
 
 
 _NUMBER = re.compile(r"(?!(?:19|20)\d\d\Z)[-+−(]?[€$£¥]?(?=[.,\s]*\d)[\d.,\s]+[%€$£¥)]*")

@@ -29,6 +29,7 @@ from mcp_tools_proxy.documents.importers.pipe_table import (
     MergedText,
     header_rows,
     merged_header,
+    named_groups,
     table_pages,
 )
 from mcp_tools_proxy.documents.importers.workbook_looks import (
@@ -278,8 +279,9 @@ def _sheet_pages(rows: Rows) -> Iterator[str]:
     first = next((number for number in range(len(rows)) if not _is_title(rows, number)), 0)
     titles = (next(filter(None, row)) for row in rows[:first])
     above = "".join(f"{one_line(title)}\n\n" for title in titles)
-    body = first + header_rows(rows[first : first + _HEADER_SAMPLE])
-    tables = table_pages(merged_header(rows[first:body]), rows[body:])
+    head = named_groups(rows[first : first + _HEADER_SAMPLE])
+    names = header_rows(head)
+    tables = table_pages(merged_header(head[:names]), rows[first + names :])
     yield above + next(tables)
     yield from tables
 
