@@ -239,9 +239,11 @@ def test_centred_names_are_above_their_columns(align: str, first: str) -> None:
         [["Year", "Sales", "Cost"], ["2031", "104", "87"], ["2032", "", "91"], ["2033", "110", ""]],
         [["No", "Boys", "Girls"], ["1", "14", "13"], ["2", "11", "16"], ["3", "12", "17"]],
         [["", "", ""], ["2031", "Ulm", "104"], ["2032", "", "205"], ["2033", "Bonn", "311"]],
+        [["2031", "2032", "2033"], ["12", "14", "17"], ["8", "16", "9"], ["1", "3", ""]],
+        [["Sign", "Place", "Since"], ["A", "Mill Street", "1968"], ["B", "Harbour", "1971"]],
     ],
 )
-def test_a_table_of_numbers_may_begin_with_years(rows: list[list[str]]) -> None:
+def test_years_and_numbers_are_cells_of_tables(rows: list[list[str]]) -> None:
     drawn = rows if rows[0][0] else rows[1:]
     table = [f"| {' | '.join(row)} |" for row in rows]
     expected = [table[0], "| --- | --- | --- |", *table[1:]]

@@ -502,9 +502,9 @@ def _rows_with_letters(rows: Sequence[Sequence[str]]) -> int:
 
 def _has_names(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row names all columns, above rows of numbers."""
-    return all(_LETTERS.search(cell) for cell in rows[0]) and all(
-        NUMERIC.fullmatch(cell) for row in rows[1:] for cell in row if cell
-    )
+    cells = [cell for row in rows[1:] for cell in row if cell]
+    are_years = all(map(_YEAR.fullmatch, rows[0])) and not any(map(_YEAR.fullmatch, cells))
+    return (are_years or all(map(_LETTERS.search, rows[0]))) and all(map(NUMERIC.fullmatch, cells))
 
 
 _CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|//|->|=>|^=$")
@@ -517,7 +517,7 @@ _CHAPTER = re.compile(r"(?:\d{1,3}(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
 
 def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the columns are numbers, headings and their pages."""
-    pages = [int(row[-1]) for row in rows if row[-1].isdecimal()]
+    pages = [int(row[-1]) for row in rows if row[-1].isdecimal() and not _YEAR.fullmatch(row[-1])]
     numbered = sum(_CHAPTER.match(row[0]) is not None for row in rows)
     if 2 * _rows_with_letters(rows[1:]) < len(rows) - 1:
         return False
