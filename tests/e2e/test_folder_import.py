@@ -435,3 +435,18 @@ def test_a_folder_is_imported_to_postgresql(root: Path, share: Path, databases: 
     listed = json.loads(run("list", "--json", "--tenant", "u").stdout)["documents"]
     assert len(listed) == 6
     assert not root.exists()
+
+
+def test_pages_of_programs_are_read_if_saved_from_a_browser_or_named(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "saved.asp").write_text("<html><body><p>Fees are due in May.</body></html>")
+    (folder / "shop.php").write_text("<html><body><?php show() ?><p>Fees</body></html>")
+    result = imported(run, folder)
+    assert result["skipped"] == ["shop.php"]
+    assert doc_ids(run) == {"saved"}
+    named = imported(run, folder, "--include", "*.php")
+    assert named["exit_code"] == 0
+    assert doc_ids(run) == {"saved", "shop"}

@@ -85,9 +85,11 @@ _MOST = 1_000
 """White space or hyphens in one match: a run of 32 MB held the GIL for 0.5 s."""
 
 _FRACTIONS = "¼-¾⅐-⅞↉"
+_WHOLE = r"(?<![\d/⁄∕.,])"
+"""Before the whole part of a mixed number; 1/4 1/2 3/4 are several numbers."""
 
 _ALTERNATIVES = (
-    rf"(?P<mixed>(?<=(?<!\d\d)\d\s)(?<!\t)[^\S\t]{{0,{_MOST}}}"
+    rf"(?P<mixed>(?:(?<={_WHOLE}\d\s)|(?<={_WHOLE}\d\d\s))(?<!\t)[^\S\t]{{0,{_MOST}}}"
     rf"(?=\d{{1,2}}[/⁄∕]\d{{1,2}}(?![\d/])|[{_FRACTIONS}]))",
     rf"(?P<hyphen>(?<=[{_DASHES}])(?<=\w.)\s{{0,{_MOST}}}(?=\w))",
     f"(?<={_SOFT_HYPHEN})",

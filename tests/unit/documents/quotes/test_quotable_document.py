@@ -68,6 +68,7 @@ def test_a_quote_is_found_despite_different_typesetting(quote: str, text: str) -
         ("Use 3/4 of it", "¾ of"),
         ("In 1998 1/3 of us", "⅓ of us"),
         ("On 5 10/12/2026", "10/12/2026"),
+        ("1/4 1/2 3/4", "3/4"),
     ],
 )
 def test_a_fraction_is_found_in_each_spelling(text: str, quote: str) -> None:
