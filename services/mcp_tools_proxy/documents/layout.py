@@ -21,6 +21,9 @@ CHUNK_CHARS = 1000
 MAX_ROW_CHARS = 20_000
 """A longer row of a table is cut between cells, and a longer cell like other text."""
 
+_MOST_ABOVE = 200
+"""Characters of text, such as a heading, that stay with a long first row of a table."""
+
 _BAR = re.compile(r"(?<=[^\s|]\s)\|(?=\s)")
 """Between two cells, the first of which is not empty."""
 
@@ -124,13 +127,12 @@ def _row_edge(text: str, start: int, end: int, table: tuple[int, int]) -> int:
     header_end = table_start
     if start < table_start + 2 * MAX_ROW_CHARS:
         header_end = _header_end(text, table_start, min(table_end, table_start + 2 * MAX_ROW_CHARS))
-    if start < table_start:
-        if end <= header_end:
-            return table_start
-        start = table_start
-    last = text.rfind("\n", start, end) + 1
+    last = text.rfind("\n", max(start, table_start), end) + 1
     if last > max(start, header_end):
         return last
+    if start < table_start - _MOST_ABOVE:
+        return table_start
+    start = max(start, table_start)
     if start < header_end:
         end = max(end, header_end)
     following = text.find("\n", end, min(table_end, start + MAX_ROW_CHARS))

@@ -174,6 +174,13 @@ def test_no_chunk_of_a_wide_table_is_its_header_alone() -> None:
     assert all("| K1" in it.text for it in chunks_of(document))
 
 
+def test_a_heading_stays_with_the_first_row_of_a_wide_table() -> None:
+    table = "\n".join(table_lines([WIDE_NAMES, *WIDE[:1]]))
+    (chunk,) = chunks_of(import_data(f"# Fees\n\n{table}\n".encode(), ".md", ORIGIN))
+    assert chunk.text.startswith("# Fees")
+    assert "| K11 |" in chunk.text
+
+
 def test_text_before_a_wide_table_is_a_chunk_of_its_own() -> None:
     table = "\n".join(table_lines([WIDE_NAMES, *WIDE[:1]]))
     document = import_data(f"{words(0, 60)}\n\n{table}\n".encode(), ".md", ORIGIN)
