@@ -124,3 +124,8 @@ def test_any_json_is_imported_or_empty(value: object) -> None:
         assert all(
             section.page_start <= len(document.pages) for section in document.sections.values()
         )
+
+
+def test_objects_in_a_list_of_different_values_are_items() -> None:
+    data = b'{"list": [1, {"key": "value", "other": 2}, [3, 4]]}'
+    assert import_json(data, ORIGIN).pages == ("list:\n\n- 1\n- key: value\n  other: 2\n-: 3, 4\n",)

@@ -1,5 +1,6 @@
 """XLSX and XLS workbooks as documents."""
 
+import struct
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -402,6 +403,16 @@ def test_formulas_without_values_are_a_warning() -> None:
     ]
 
 
+def test_a_formula_of_a_number_with_an_empty_text_in_xls_is_one_without_a_value() -> None:
+    data = (FILES / "shown.xls").read_bytes()
+    unknown = data.replace(struct.pack("<d", -0.5 / 3), b"\3\0\0\0\0\0\xff\xff")
+    document = imported(unknown)
+    assert document.pages[0].splitlines()[-1] == "| 00042 | 50% | -3.00 | 12:00 | 6:00 |  | TRUE |"
+    assert [it.code for it in document.warnings][:1] == ["formulas_without_values"]
+    assert "formulas_without_values" not in [it.code for it in imported(data).warnings]
+
+
+XLSX_WRITER = '<calcPr calcId="124519" fullCalcOnLoad="1"/>'
 RECALCULATED = '<calcPr calcId="1" fullCalcOnLoad="1"/>'
 
 
@@ -410,6 +421,7 @@ RECALCULATED = '<calcPr calcId="1" fullCalcOnLoad="1"/>'
     [
         (RECALCULATED, "0", "|  |  | 7 |", ["formulas_without_values"]),
         (RECALCULATED, "3", "| 0 | 3 | 7 |", []),
+        (XLSX_WRITER, "3", "|  | 3 | 7 |", ["formulas_without_values"]),
         ("", "0", "| 0 | 0 | 7 |", []),
     ],
 )

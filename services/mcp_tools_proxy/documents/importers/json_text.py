@@ -170,8 +170,9 @@ def _record_pieces(records: list[object]) -> Iterator[_Piece]:
         )
         yield from (_Piece(f"{table}\n") for table in table_pages(columns, rows))
         return
+    are_objects = all(isinstance(record, dict) for record in records)
     for record in records:
-        if isinstance(record, dict):
+        if are_objects and isinstance(record, dict):
             yield _Piece(f"{''.join(_fields(record, ''))}\n")
         else:
             yield _Piece("".join(_item(record, "")))

@@ -107,6 +107,8 @@ _MAX_FORMAT_CHARS = 255
 
 _TOO_LONG = " " * 256
 _MOST_COLUMNS = 16_384
+_XLSX_WRITER = "124519"
+"""The engine that XlsxWriter names; Excel removes the order to compute when it saves."""
 _PARTS = ("*workbook.xml", "*.rels", "*styles.xml", "*core.xml", *COMMENT_PARTS)
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _MAX_TOKENS = 5_000_000
@@ -320,14 +322,18 @@ class _LookReader:
 
 
 def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> None:
-    """Empty the formulas if all have the value 0, and programs must compute them first.
+    """Empty the formulas with the value 0 if programs must compute them first.
 
-    XlsxWriter writes such files.
+    XlsxWriter writes 0 for an unknown value, beside the values that it was given. In files of other
+    programs, all formulas have the value 0 if none was computed.
     """
-    modes = _elements(archive, "xl/workbook.xml", "s:calcPr")
-    if not any(it.get("fullCalcOnLoad") in ("1", "true") for it in modes):
-        return
-    if any(it.has_results for it in looks):
+    modes = [
+        it
+        for it in _elements(archive, "xl/workbook.xml", "s:calcPr")
+        if it.get("fullCalcOnLoad") in ("1", "true")
+    ]
+    is_of_writer = any(it.get("calcId") == _XLSX_WRITER for it in modes)
+    if not modes or (not is_of_writer and any(it.has_results for it in looks)):
         return
     for look in looks:
         look.empty_formulas |= look.zero_formulas
