@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
+from mcp_tools_proxy.documents.importers.open_document import import_odt
+from mcp_tools_proxy.documents.importers.open_sheets import import_ods
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import zip_of
 from tests.support.tables import each_row
@@ -333,6 +334,33 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     document = import_ods(file_of(body, styles=hidden, kind="spreadsheet"), ORIGIN)
     assert document.pages == ("## S\n\n| a | c |\n| --- | --- |\n",)
     assert document.warnings[0].message.startswith("9 letters")
+
+
+@each_row(
+    ("colour", "ground", "text", "is_seen"),
+    [
+        ("#ffffff", "", "secret", False),
+        ("#ffffff", "transparent", "secret", False),
+        ("#000000", "#000000", "secret", False),
+        ("#ffffff", "#1f3864", "secret", True),
+        ("#ffffff", "", "<text:span>secret</text:span>", True),
+    ],
+)
+def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(
+    colour: str, ground: str, text: str, is_seen: bool
+) -> None:
+    styles = (
+        '<style:style style:name="base" style:family="table-cell"><style:table-cell-properties '
+        f'fo:background-color="{ground}"/></style:style><style:style style:name="c" '
+        'style:family="table-cell" style:parent-style-name="base"><style:text-properties '
+        f'fo:color="{colour}"/></style:style>'
+    )
+    styled = cell(text, 'table:style-name="c"')
+    row = f"<table:table-row>{cell('a')}{styled}</table:table-row>"
+    table = f'<table:table table:name="S">{row}</table:table>'
+    document = import_ods(file_of(table, styles=styles, kind="spreadsheet"), ORIGIN)
+    assert ("secret" in document.pages[0]) == is_seen
+    assert [it.message[:9] for it in document.warnings] == ([] if is_seen else ["6 letters"])
 
 
 def test_comments_on_cells_and_formulas_without_values_of_sheets() -> None:

@@ -55,7 +55,7 @@ _IMPORTERS: Mapping[FileKind, str] = {
     FileKind.MSG: "outlook_file.import_msg",
     FileKind.EPUB: "epub.import_epub",
     FileKind.ODT: "open_document.import_odt",
-    FileKind.ODS: "open_document.import_ods",
+    FileKind.ODS: "open_sheets.import_ods",
     FileKind.RTF: "rtf.import_rtf",
     FileKind.XLSX: "spreadsheets.import_workbook",
     FileKind.XLS: "spreadsheets.import_workbook",

@@ -1,4 +1,4 @@
-"""Imports OpenDocument files: texts (ODT) through HTML, and sheets (ODS) as tables."""
+"""Imports OpenDocument texts (ODT) through HTML."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,29 +9,20 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
-    hidden_letters,
     language_tag,
     lost_equations,
     one_line,
 )
-from mcp_tools_proxy.documents.importers.cell_comments import CellComment
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
-from mcp_tools_proxy.documents.importers.pipe_table import MergedText
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
-from mcp_tools_proxy.documents.importers.spreadsheets import (
-    Rows,
-    ShownSheet,
-    document_of_sheets,
-)
 from mcp_tools_proxy.documents.importers.titles import own_title
-from mcp_tools_proxy.documents.importers.workbook_looks import MAX_CELLS
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.document import Document
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_PREFIXES = {
+ODF_PREFIXES = {
     **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta")},
     f"{_OASIS}:drawing:1.0": "draw",
     f"{_OASIS}:xsl-fo-compatible:1.0": "fo",
@@ -40,16 +31,14 @@ _PREFIXES = {
     "http://purl.org/dc/elements/1.1/": "dc",
     "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
 }
-_PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
+ODF_PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
 """Others have document types in files of OpenOffice 3."""
 
 _MAX_SPACES = 100
-_MAX_REPEATED = 1000
+MAX_REPEATED = 1000
 """Equal rows or columns with text that are repeated; more are decoration."""
 
-_MAX_COLUMNS = 16_384
-_MOST_ROWS = 1_048_576
-_MAX_TOKENS = 3_000_000
+MAX_ODF_TOKENS = 3_000_000
 _TITLE_STYLE = "Title"
 _HEADING_STYLE = re.compile(r"Heading_20_([1-6])")
 """Paragraphs of web pages saved by LibreOffice have this style, and are no headings otherwise."""
@@ -180,7 +169,7 @@ class OpenDocumentText:
         }
         self.lost_formulas = 0
         self._formula_parts = _formula_parts(archive)
-        roots = [archive.parse(part, _PREFIXES) for part in ("styles.xml", "content.xml")]
+        roots = [archive.parse(part, ODF_PREFIXES) for part in ("styles.xml", "content.xml")]
         for root in roots:
             if root is not None:
                 self._read_styles(root)
@@ -271,7 +260,7 @@ class OpenDocumentText:
     def _paragraph(self, element: Element) -> str:
         names = list(self._style_names(element))
         if not self.title and _TITLE_STYLE in names:
-            self.title = one_line(_plain(element))
+            self.title = one_line(plain_text(element))
         levels = (_HEADING_STYLE.fullmatch(name) for name in names)
         tag = next((f"h{level[1]}" for level in levels if level), "p")
         return f"<{tag}{self._css(element)}>{self._inner(element)}</{tag}>"
@@ -323,10 +312,12 @@ class OpenDocumentText:
         return f'<a href="{escape(target)}">{inner}</a>' if is_outside else inner
 
     def _note(self, element: Element) -> str:
-        mark = _plain(next(element.iter("text:note-citation"), element)).strip()
+        mark = plain_text(next(element.iter("text:note-citation"), element)).strip()
         body = next(element.iter("text:note-body"), None)
         if body is not None:
-            self._notes.append(f"<p>[{escape(mark)}] {escape(' '.join(_plain(body).split()))}</p>")
+            self._notes.append(
+                f"<p>[{escape(mark)}] {escape(' '.join(plain_text(body).split()))}</p>"
+            )
         return f"<sup>[{escape(mark)}]</sup>"
 
     def _hidden(self, element: Element) -> str:
@@ -338,7 +329,7 @@ class OpenDocumentText:
     def _comment(self, element: Element) -> str:
         if not self._options.with_notes:
             return ""
-        author, text = _comment(element)
+        author, text = comment_of(element)
         mark = f"Comment by {author}" if author else "Comment"
         return f" [{escape(mark)}: {escape(text)}] " if text else ""
 
@@ -349,8 +340,8 @@ class OpenDocumentText:
             if (value := element.get(attribute))
         )
         cell = f"<td{spans}{self._css(element)}>{self._inner(element)}</td>"
-        is_empty = not _plain(element).strip()
-        return cell * _repeated(element, "columns", 1 if is_empty else _MAX_REPEATED)
+        is_empty = not plain_text(element).strip()
+        return cell * repeat_count(element, "columns", 1 if is_empty else MAX_REPEATED)
 
     def _header_rows(self, element: Element) -> str:
         return self._inner(element).replace("<td", "<th").replace("</td>", "</th>")
@@ -405,7 +396,7 @@ def _formula_parts(archive: XmlArchive) -> set[str]:
 
 def import_odt(data: bytes, options: ImportOptions) -> Document:
     """Build a document from an OpenDocument text; headings become sections. Raises ImportFailed."""
-    archive = XmlArchive(data, ".odt", xml=_PARTS, max_tokens=_MAX_TOKENS)
+    archive = XmlArchive(data, ".odt", xml=ODF_PARTS, max_tokens=MAX_ODF_TOKENS)
     text = OpenDocumentText(archive, options)
     converted = html_to_markdown(text.html(), with_link_targets=options.with_link_targets)
     facts = _facts(archive)
@@ -419,9 +410,9 @@ def import_odt(data: bytes, options: ImportOptions) -> Document:
 
 
 def _facts(archive: XmlArchive) -> FileFacts:
-    meta = archive.parse("meta.xml", _PREFIXES)
+    meta = archive.parse("meta.xml", ODF_PREFIXES)
     title, language = (
-        "" if meta is None else one_line(next((_plain(it) for it in meta.iter(tag)), ""))
+        "" if meta is None else one_line(next((plain_text(it) for it in meta.iter(tag)), ""))
         for tag in ("dc:title", "dc:language")
     )
     return FileFacts(title=own_title(title), language=language_tag(language))
@@ -432,17 +423,17 @@ def _margin_lines(margin: Element) -> list[str]:
     for element in margin.iter():
         if element.tag in _PAGE_NUMBERS:
             element.tag, element.text = "text:span", PAGE_NUMBER
-    return [" ".join(line.split()) for line in _plain(margin).split("\n")]
+    return [" ".join(line.split()) for line in plain_text(margin).split("\n")]
 
 
-def _comment(element: Element) -> tuple[str, str]:
+def comment_of(element: Element) -> tuple[str, str]:
     """Return the author and the text of a comment."""
-    author = one_line(next((_plain(it) for it in element.iter("dc:creator")), ""))
-    paragraphs = (_plain(it) for it in element.iter("text:p"))
+    author = one_line(next((plain_text(it) for it in element.iter("dc:creator")), ""))
+    paragraphs = (plain_text(it) for it in element.iter("text:p"))
     return author, " ".join(" ".join(paragraphs).split())
 
 
-def _plain(element: Element) -> str:
+def plain_text(element: Element) -> str:
     """Return the text of an element with a space for tabs, line breaks and paragraph ends."""
     parts: list[str] = []
     _add_plain(element, parts)
@@ -461,136 +452,7 @@ def _add_plain(element: Element, parts: list[str]) -> None:
         parts.append("\n")
 
 
-def _repeated(element: Element, what: str, most: int) -> int:
+def repeat_count(element: Element, what: str, most: int) -> int:
+    """Return how often a cell, row or column occurs, at most ``most`` times."""
     value = element.get(f"table:number-{what}-repeated", "1")
     return min(int(value), most) if value.isdigit() and len(value) < 10 else 1
-
-
-def import_ods(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from OpenDocument sheets, as they are shown. Raises ImportFailed."""
-    archive = XmlArchive(data, ".ods", xml=_PARTS, max_tokens=_MAX_TOKENS)
-    root = archive.parse("content.xml", _PREFIXES)
-    if root is None:
-        raise ImportFailed("does not contain a table: save it again as .ods")
-    hidden_styles = {
-        style.get("style:name")
-        for style in root.iter("style:style")
-        if any(it.get("table:display") == "false" for it in style)
-    }
-    tables = (
-        _OpenSheet(table, options, is_hidden=table.get("table:style-name") in hidden_styles)
-        for table in root.iter("table:table")
-    )
-    return document_of_sheets((it.shown() for it in tables), options)
-
-
-class _OpenSheet:
-    """Reads the visible cells of a sheet, and the comments on them."""
-
-    def __init__(self, table: Element, options: ImportOptions, *, is_hidden: bool) -> None:
-        self._table = table
-        self._options = options
-        self._is_hidden = is_hidden
-        self._hidden_columns = self._find_hidden_columns(table)
-        self._rows: Rows = []
-        self._row = 0
-        """The number of the row in the program, whose empty rows are repeated."""
-        self._comments: list[str] = []
-        self._hidden_chars = self._empty_formulas = 0
-        self._spans: dict[int, tuple[int, str]] = {}
-        self._cells = 0
-
-    def shown(self) -> ShownSheet:
-        """Return the sheet. Raises ImportFailed."""
-        for row in self._table.iter("table:table-row"):
-            self._add(row)
-            self._row += _repeated(row, "rows", _MOST_ROWS)
-        return ShownSheet(
-            name=self._table.get("table:name", ""),
-            rows=self._rows,
-            comments=self._comments,
-            empty_formulas=self._empty_formulas,
-            hidden_chars=self._hidden_chars,
-        )
-
-    def _find_hidden_columns(self, table: Element) -> set[int]:
-        hidden: set[int] = set()
-        at = 0
-        for column in table.iter("table:table-column"):
-            count = _repeated(column, "columns", _MAX_COLUMNS)
-            if _is_collapsed(column):
-                hidden.update(range(at, min(at + count, _MAX_COLUMNS)))
-            at += count
-        return hidden
-
-    def _add(self, row: Element) -> None:
-        cells = self._cells_of(row, is_hidden=self._is_hidden or _is_collapsed(row))
-        if self._is_hidden or _is_collapsed(row):
-            self._hidden_chars += hidden_letters(cells)
-            return
-        shown = [cell for at, cell in enumerate(cells) if at not in self._hidden_columns]
-        self._hidden_chars += hidden_letters(cells) - hidden_letters(shown)
-        count = _repeated(row, "rows", _MAX_REPEATED) if any(shown) else 1
-        self._cells += len(shown) * count
-        if self._cells > MAX_CELLS:
-            raise ImportFailed(f"has a sheet of more than {MAX_CELLS} cells: cut it into parts")
-        self._rows += [shown] * count
-
-    def _cells_of(self, row: Element, *, is_hidden: bool) -> list[str]:
-        cells: list[str] = []
-        for cell in row:
-            if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
-                continue
-            text = _cell_text(cell)
-            count = _repeated(cell, "columns", _MAX_REPEATED if text else _MAX_COLUMNS)
-            is_cell_hidden = is_hidden or len(cells) in self._hidden_columns
-            self._add_comments(cell, len(cells), is_hidden=is_cell_hidden)
-            if text is None and cell.get("table:formula") and not is_cell_hidden:
-                self._empty_formulas += count * _repeated(row, "rows", _MOST_ROWS)
-            for _ in range(min(count, _MAX_COLUMNS - len(cells))):
-                cells.append(self._merged(len(cells), text or "", cell))
-        return cells
-
-    def _add_comments(self, cell: Element, column: int, *, is_hidden: bool) -> None:
-        found = (it for it in cell if it.tag == "office:annotation")
-        for element in found if self._options.with_notes else ():
-            author, text = _comment(element)
-            if is_hidden:
-                self._hidden_chars += hidden_letters([text])
-            else:
-                self._comments.append(CellComment(self._row, column, author, text).marked_text)
-
-    def _merged(self, column: int, text: str, cell: Element) -> str:
-        """Return the text of a cell, or of the merged cell that covers it."""
-        left, above = self._spans.pop(column, (0, ""))
-        if left > 1:
-            self._spans[column] = (left - 1, above)
-        if cell.tag == "table:covered-table-cell":
-            return above or text
-        height, width = (
-            min(int(value), _MAX_COLUMNS) if (value := cell.get(name, "1")).isdigit() else 1
-            for name in ("table:number-rows-spanned", "table:number-columns-spanned")
-        )
-        if width * height > 1:
-            text = MergedText(text)
-        for at in range(column, column + width if width * height > 1 else column):
-            # in its own row, a cell to the right is covered as well
-            self._spans[at] = (height - (at == column), text)
-        if height == 1:
-            self._spans.pop(column, None)
-        return text
-
-
-def _cell_text(cell: Element) -> str | None:
-    """Return the text of a cell, or its value if programs wrote no text; None without both."""
-    paragraphs = [_plain(it) for it in cell if it.tag == "text:p"]
-    values = (cell.get(f"office:{it}value") for it in ("string-", "date-", "time-", "boolean-", ""))
-    return (
-        " ".join(" ".join(paragraphs).split())
-        if paragraphs
-        else next((it for it in values if it is not None), None)
-    )
-
-
-def _is_collapsed(element: Element) -> bool:
-    return element.get("table:visibility", "visible") in ("collapse", "filter")
