@@ -280,6 +280,27 @@ def test_values_of_form_fields_are_read() -> None:
     assert imported(body).pages == ("Agree: [x], call: [ ], city: Kiel, other:",)
 
 
+def test_values_of_controls_are_read() -> None:
+    option = '<form:option form:label="{}" form:current-selected="{}"/>'
+    controls = {
+        "a": ("checkbox", 'form:label="Agree" form:current-state="checked"', ""),
+        "b": ("checkbox", 'form:label="Call" form:state="unchecked"', ""),
+        "c": ("text", 'form:value="Eve" form:current-value="Ann"', ""),
+        "d": ("listbox", "", option.format("Bonn", "false") + option.format("Kiel", "true")),
+        "e": ("button", 'form:label="Send"', ""),
+    }
+    forms = "".join(
+        f'<form:{kind} form:id="{name}" {attributes}>{inner}</form:{kind}>'
+        for name, (kind, attributes, inner) in controls.items()
+    )
+    shapes = "".join(f'<draw:control draw:control="{name}"/>' for name in controls)
+    space = f'xmlns:form="{OASIS}:form:1.0"'
+    body = f"<office:forms><form:form {space}>{forms}</form:form></office:forms>"
+    assert imported(f"{body}<text:p>Form: {shapes}</text:p>").pages == (
+        "Form: [x] Agree [ ] Call Ann Kiel",
+    )
+
+
 def test_a_table_in_a_cell_leaves_the_rows_of_the_outer_one() -> None:
     inner = f"<table:table><table:table-row>{cell('a')}{cell('b')}</table:table-row></table:table>"
     row = "<table:table-row>{}{}{}</table:table-row>"

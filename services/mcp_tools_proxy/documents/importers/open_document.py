@@ -23,7 +23,7 @@ from mcp_tools_proxy.domain.document import Document
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 ODF_PREFIXES = {
-    **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta")},
+    **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta", "form")},
     f"{_OASIS}:drawing:1.0": "draw",
     f"{_OASIS}:xsl-fo-compatible:1.0": "fo",
     f"{_OASIS}:svg-compatible:1.0": "svg",
@@ -166,6 +166,7 @@ class OpenDocumentText:
             "table:table-header-rows": self._header_rows,
             "draw:frame": self._frame,
             "field:fieldmark": self._form_field,
+            "draw:control": self._control,
         }
         self.lost_formulas = 0
         self._formula_parts = _formula_parts(archive)
@@ -174,6 +175,11 @@ class OpenDocumentText:
             if root is not None:
                 self._read_styles(root)
         self._page_styles, self._content = roots
+        self._controls = {
+            it.get("form:id", ""): it
+            for forms in ([] if self._content is None else self._content.iter("office:forms"))
+            for it in forms.iter()
+        }
 
     def html(self) -> str:
         """Return the text, then its notes; headers and footers are marked. Raises ImportFailed."""
@@ -382,6 +388,32 @@ class OpenDocumentText:
             is_known = chosen.isdecimal() and int(chosen[:9]) < len(entries)
             return escape(entries[int(chosen)]) if is_known else ""
         return self._inner(element)
+
+    def _control(self, element: Element) -> str:
+        """Return the label and value of a control of a form."""
+        control = self._controls.get(element.get("draw:control", ""))
+        if control is None:
+            return ""
+        label = control.get("form:label", "")
+        kind = control.tag.removeprefix("form:")
+        if kind == "checkbox":
+            is_chosen = _current(control, "state") == "checked"
+            label = f"{'[x]' if is_chosen else '[ ]'} {label}"
+        elif kind == "radio":
+            label = f"{'[x]' if _current(control, 'selected') == 'true' else '[ ]'} {label}"
+        elif kind == "listbox":
+            chosen = (it for it in control if _current(it, "selected") == "true")
+            label = ", ".join(it.get("form:label", "") for it in chosen)
+        elif kind in ("text", "textarea", "combobox", "date", "number", "formatted-text"):
+            label = _current(control, "value")
+        elif kind != "fixed-text":
+            return ""
+        return f" {escape(label.strip())} "
+
+
+def _current(element: Element, name: str) -> str:
+    """Return the value of a control, which is its first one if nobody has changed it."""
+    return element.get(f"form:current-{name}") or element.get(f"form:{name}") or ""
 
 
 def _formula_parts(archive: XmlArchive) -> set[str]:
