@@ -162,6 +162,30 @@ def test_tables_of_contents_are_left_out_and_the_reading_order_is_not_interrupte
     assert imported(data).pages == (shown,)
 
 
+@each_row(
+    ("page", "is_left_out"),
+    [
+        ("<h1>Pages</h1><p><a href='a.xhtml'>One</a></p><p><a href='b.xhtml'>Two</a></p>", True),
+        ("<h1>Pages</h1><p><a href='a.xhtml'>One</a>: read it</p><a href='b.xhtml'>Two</a>", False),
+        ("<h1>Pages</h1><a href='a.xhtml'>One</a><a href='b.xhtml'>The second</a>", False),
+        ("<h1>Pages</h1><a href='a.xhtml'>One</a>", False),
+        ("<h1>Pages</h1><a href='https://e.org/'>One</a><a href='https://e.org/2'>Two</a>", False),
+    ],
+)
+def test_a_page_that_repeats_the_table_of_contents_is_left_out(
+    page: str, is_left_out: bool
+) -> None:
+    nav = "<nav><a href='a.xhtml'>One</a><a href='b.xhtml'>Two</a></nav>"
+    chapters = {
+        "nav.xhtml": f"<html><body>{nav}</body></html>",
+        "list.xhtml": f"<html><body>{page}</body></html>",
+        "a.xhtml": "<html><body><p>First.</p></body></html>",
+        "b.xhtml": "<html><body><p>Second.</p></body></html>",
+    }
+    document = imported(book_of(chapters, properties={"nav.xhtml": "nav"}))
+    assert ("Pages" not in document.pages[0]) == is_left_out
+
+
 def test_the_subjects_of_a_book_are_tags() -> None:
     subjects = "".join(
         f"<dc:subject>{it}</dc:subject>" for it in ("Fiction / Sea", " a;  b ", "", "a", "x" * 101)

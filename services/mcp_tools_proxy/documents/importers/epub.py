@@ -52,6 +52,7 @@ _HREF = re.compile(r"""\bhref=["']([^"'<>]*)["']""")
 _TAG_AND_TEXT = re.compile(r"<(/?)(\w+)[^<>]*?(/?)>([^<]*)")
 _LINKS = frozenset({"a", "h1", "h2", "h3", "h4", "h5", "h6"})
 _TAG = re.compile(r"<[^<>]*>")
+_HEADING_TEXT = re.compile(r"<h[1-6]\b[^<>]*>[^<]*", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -81,7 +82,8 @@ def import_epub(data: bytes, options: ImportOptions) -> Document:
     hidden_chars = 0
     for chapter in book.chapters:
         html = _text(archive, chapter, options)
-        if chapter in book.contents and _is_navigation(html):
+        is_named = chapter in book.contents and _is_navigation(html)
+        if is_named or _repeats_contents(book, chapter, html):
             continue
         page = f"{_style(archive, chapter, html)}{_INNER_LINK.sub('', html)}"
         converted = html_to_markdown(page, with_link_targets=options.with_link_targets)
@@ -188,6 +190,19 @@ def _is_navigation(html: str) -> bool:
         else:
             pending += letters
     return navigation > others + (pending or 0)
+
+
+def _repeats_contents(book: _Book, chapter: str, html: str) -> bool:
+    """Return whether a page has only a heading, and links to chapters by their titles."""
+    body = html[max(html.find("<body"), 0) :]
+    found: set[str] = set()
+    for target, text in _NAV_LINK.findall(body):
+        part = _part(chapter, target)
+        if book.titles.get(part) != one_line(unescape(_TAG.sub("", text))):
+            return False
+        found.add(part)
+    rest = _TAG.sub("", _HEADING_TEXT.sub("", _NAV_LINK.sub("", body)))
+    return len(found) > 1 and 2 * len(found) >= len(book.titles) and not hidden_letters([rest])
 
 
 def _landmarks(text: str) -> Iterator[str]:
