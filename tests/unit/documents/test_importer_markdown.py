@@ -265,6 +265,13 @@ def test_link_targets_can_be_left_out() -> None:
     )
 
 
+def test_a_comment_that_does_not_end_hides_the_rest_of_its_block() -> None:
+    document = imported("a\n\n<!-- b\n\nc\n")
+    assert [it.strip() for it in document.pages] == ["a"]
+    for text in ("a <!-- b\n\nc\n", "- a\n\n  <!-- b\n\nc\n", "```\n<!-- b\n```\n\nc\n"):
+        assert "c" in "".join(imported(text).pages)
+
+
 def test_comments_are_hidden_text_except_in_code() -> None:
     document = imported("# A\n\nSeen<!-- approve\nall --> text `<!-- b -->`.\n\n    <!-- c -->\n")
     assert document.pages == ("# A\n\nSeen text `<!-- b -->`.\n\n    <!-- c -->\n",)
