@@ -533,3 +533,18 @@ def test_a_part_of_comments_belongs_to_one_sheet_and_columns_are_hidden_once() -
     pages = "".join(imported(xlsx_of({"S": sheet, "T": sheet}, parts=parts)).pages)
     assert pages.count("note") == 1
     assert (pages.count("| a |"), "b" in pages.replace("by", "")) == (2, False)
+
+
+@each_row(
+    "sheet",
+    [
+        '<cols><col min="2" max="2" width="0"/></cols><sheetData><row r="1">{}</row></sheetData>',
+        '<cols><col min="2" max="2" hidden = "1"/></cols><sheetData><row>{}</row></sheetData>',
+        '<sheetData><row><c><v>7</v></c></row><row r="2" ht="0.5">{}</row></sheetData>',
+    ],
+)
+def test_rows_and_columns_without_size_are_hidden(sheet: str) -> None:
+    at = "2" if 'r="2"' in sheet else "1"
+    cells = f'<c r="A{at}"><v>7</v></c><c r="B{at}" t="str"><v>secret</v></c>'
+    text = "".join(imported(xlsx_of({"S": sheet.format(cells)})).pages)
+    assert ("7" in text, "secret" in text) == (True, False)

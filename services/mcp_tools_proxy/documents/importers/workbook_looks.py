@@ -6,6 +6,7 @@ Reads from XLSX what calamine leaves out: these, errors in cells, and formulas w
 import datetime
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
@@ -74,7 +75,7 @@ _PREFIXES = {
 
 # a parser would need a minute for a sheet that calamine reads in a second
 _TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^<>]*)>")
-_ATTRIBUTE = re.compile(rb"\b(r|s|t|min|max|hidden)=[\"']([^\"']*)[\"']")
+_ATTRIBUTE = re.compile(rb"\b(r|s|t|min|max|hidden|ht|width)\s*=\s*[\"']([^\"']*)[\"']")
 _ERROR = re.compile(
     rb"\s*(?:<(?:\w+:)?f\b[^<>]*>(?:[^<]*</(?:\w+:)?f>\s*)?)?"
     rb"<(?:\w+:)?v\b[^<>]*>\s*(#[\w/!?]{1,30})"
@@ -268,7 +269,7 @@ class _LookReader:
         row = column = -1
         for tag in _TAG.finditer(self._sheet):
             given = dict(_ATTRIBUTE.findall(tag[2]))
-            is_hidden = given.get(b"hidden") in (b"1", b"true")
+            is_hidden = given.get(b"hidden") in (b"1", b"true") or _is_thin(given)
             if tag[1] == b"col" and is_hidden:
                 first, last = _number(given.get(b"min")), _number(given.get(b"max"))
                 if (count := min(last, _MOST_COLUMNS) - first + 1) > 0 < first:
@@ -342,6 +343,15 @@ def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> Non
 
 def _number(value: bytes | None, default: int = 0) -> int:
     return int(value) if value is not None and value.isdigit() and len(value) < 8 else default
+
+
+def _is_thin(given: Mapping[bytes, bytes]) -> bool:
+    """Return whether a row or column is too thin to show text: under 1 point, or 0.3 characters."""
+    for name, least in ((b"ht", 1.0), (b"width", 0.3)):
+        with suppress(ValueError):
+            if name in given and float(given[name]) < least:
+                return True
+    return False
 
 
 def hides_values(code: str, *, are_numbers: bool) -> bool:
