@@ -25,7 +25,7 @@ _MOST_ABOVE = 200
 """Characters of text, such as a heading, that stay with a long first row of a table."""
 
 _BAR = re.compile(r"(?<=[^\s|]\s)\|(?=\s)")
-"""Between two cells, the first of which is not empty."""
+"""Between two cells; the first is not empty."""
 
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*+(?:\n|$)")
 """The line below the header of a table."""

@@ -213,7 +213,7 @@ def test_right_to_left_lines_are_in_reading_order(
 
 
 def seen_from_left(text: str, *, marks_apart: bool = False) -> bytes:
-    """Return a PDF with what a line looks like, from left; marks follow their letter."""
+    """Return a PDF of a line in the order of sight, from left; marks follow their letter."""
     places: list[tuple[float, float, str]] = []
     x, y = 50.0, 700.0
     for letter in text:

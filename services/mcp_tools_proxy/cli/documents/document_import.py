@@ -529,7 +529,7 @@ class _Batch:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to would be waited for."""
+    """Open a file without waiting for a writer, as a plain open of a pipe does."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

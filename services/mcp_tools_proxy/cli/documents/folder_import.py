@@ -196,7 +196,7 @@ class FolderImport:
         self._found = SourceFiles()
         has_ocr = bool(options_of("", "", ()).ocr_languages)
         self._not_a_document = f"not a document ({IMPORTER_VERSION}{', OCR' if has_ocr else ''}): "
-        """Starts what is kept in place of digests; other versions and OCR read more files."""
+        """Begins an entry that has no digest; a new version, or OCR, reads the file again."""
         self._importers: dict[tuple[tuple[str, ...], bool], str] = {}
         """Versions of importers with options, by what differs between the files."""
 

@@ -28,7 +28,7 @@ PAGE_BYTES = 8000
 """Maximum page of a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
 
 MAX_ROW_BYTES = 20_000
-"""Maximum row of a table with the column names: what an answer to a model holds by default."""
+"""Maximum row of a table with the column names: the default size of an answer to a model."""
 
 MAX_HEADINGS = 100_000
 """Sections of a document; 300,000 of them are 33 MB of JSON."""

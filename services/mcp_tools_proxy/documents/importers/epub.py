@@ -228,7 +228,7 @@ def _add_titles(book: _Book, contents: str, links: Iterable[tuple[str, str]]) ->
 
 
 def _part(part: str, target: str) -> str:
-    """Return the part that an address within another part leads to, without its fragment."""
+    """Return the part that an address in another part points to, without its fragment."""
     return _resolved(part, target.partition("#")[0])
 
 

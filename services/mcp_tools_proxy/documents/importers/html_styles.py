@@ -73,7 +73,7 @@ _KEYWORDS = {
     ),
 }
 _AMONG_SIBLINGS = re.compile(r"~(?!=)|:(?:nth-|has\(|\w+-of-type)")
-"""Selectors for which each element examines its siblings, or what is in them."""
+"""Selectors for which each element examines its siblings or their contents."""
 
 _WHITE = (255, 255, 255)
 _FOREIGN_STYLES = 'link[rel~="stylesheet" i]'

@@ -130,7 +130,7 @@ def _styled(runs: Sequence[Run], levels: Sequence[str], before: str, after: str)
     for at, (value, group) in enumerate(groups):
         left = texts[at - 1] if at else before
         right = texts[at + 1] if at + 1 < len(texts) else after
-        if level == "script":  # what is written is that of x_i^2, not of xi2
+        if level == "script":  # the output so far: x_i before ^2, not xi
             left = before[-_BASE_CHARS:] + "".join(parts)[-_BASE_CHARS:]
             if at + 1 < len(groups) and groups[at + 1][0]:
                 right = f"{groups[at + 1][0]}{right}"

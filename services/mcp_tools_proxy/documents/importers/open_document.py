@@ -412,7 +412,7 @@ class OpenDocumentText:
 
 
 def _current(element: Element, name: str) -> str:
-    """Return the value of a control, which is its first one if nobody has changed it."""
+    """Return the value of a control, which is its first one if it was never changed."""
     return element.get(f"form:current-{name}") or element.get(f"form:{name}") or ""
 
 

@@ -209,7 +209,7 @@ class _DrawnPart:
             return drawn if drawn.mode == "RGB" else drawn.convert("RGB")
 
     def part(self, page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Image.Image:
-        """Return the part of what is drawn with a box of the page, at least one pixel."""
+        """Return the part of the drawing inside a box of the page, at least one pixel."""
         left, top, right, bottom = _pixels(page, box, self.size, margin)
         x, y = self.edges[:2]
         return image.crop((left - x, top - y, right - x, bottom - y))

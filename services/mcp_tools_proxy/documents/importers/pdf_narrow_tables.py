@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 NARROW = 0.45
 """Least gap between cells, as a share of the type size; a space has 0.25 to 0.35."""
 
-_ALIGNED = 1.5
+ALIGNED = 1.5
 """Points between the left, right or middle edges of the cells of a column."""
 
 _MOST_PITCH, _UNEVEN_PITCH = 2.2, 1.4
@@ -109,13 +109,13 @@ class NarrowBlock:
         row = self._rows[self.start - 1]
         wide = [*self._bounds[:-1], (self._bounds[-1][0], self._bounds[-1][1] + _WIDEST_HEADING)]
         cells = _placed(row.parts, wide)
-        if any(len(_columns_at(part, wide)) != 1 for part in row.parts):
+        if any(len(columns_at(part, wide)) != 1 for part in row.parts):
             cells = _placed([[word] for part in row.parts for word in part], wide)
         filled = [it for it in zip(cells, self._bounds, strict=True) if it[0]]
         if len(filled) < max(2, len(cells) - 1) or not all(
             len(cell) <= _MOST_WORDS_OF_HEADING
             and not cell[-1].text.endswith((".", ",", ";"))
-            and _offset(cell, bound) <= _ALIGNED
+            and _offset(cell, bound) <= ALIGNED
             for cell, bound in filled
         ):
             return
@@ -179,7 +179,7 @@ def _are_apart(first: Sequence[PageWord], second: Sequence[PageWord]) -> bool:
     return (
         len(first) >= _LEAST_ROWS
         and max(lefts) - min(lefts) < _SAME
-        and max(rights) - min(rights) > _ALIGNED
+        and max(rights) - min(rights) > ALIGNED
     )
 
 
@@ -187,13 +187,13 @@ _SAME = 0.5
 
 
 def _columns_below(part: Cell, bounds: Bounds) -> Sequence[int]:
-    near = _columns_at(part, bounds)
-    if len(near) == 1 and _offset(part, bounds[near[0]]) <= _ALIGNED:
+    near = columns_at(part, bounds)
+    if len(near) == 1 and _offset(part, bounds[near[0]]) <= ALIGNED:
         return near
     middle = sum(_edges(part))
     for first in range(min(near, default=0) + 1):
         for last in range(max([first + 1, *near]), len(bounds)):
-            if abs(middle - bounds[first][0] - bounds[last][1]) <= 2 * _ALIGNED:
+            if abs(middle - bounds[first][0] - bounds[last][1]) <= 2 * ALIGNED:
                 return range(first, last + 1)
     return near
 
@@ -237,7 +237,7 @@ def _extended(extent: _Extent, cell: Cell) -> _Extent:
 
 
 def _is_aligned(extent: _Extent) -> bool:
-    return any(high - low <= _ALIGNED for low, high in extent)
+    return any(high - low <= ALIGNED for low, high in extent)
 
 
 def _cells_at_edges(words: Sequence[PageWord], bounds: Bounds) -> list[list[PageWord]] | None:
@@ -245,12 +245,12 @@ def _cells_at_edges(words: Sequence[PageWord], bounds: Bounds) -> list[list[Page
     placed: list[list[PageWord]] = [[] for _ in bounds]
     column: list[int] = []
     for word in words:
-        column = _columns_at([word], bounds) or column  # a cell can reach beyond its column
+        column = columns_at([word], bounds) or column  # a cell can reach beyond its column
         if len(column) != 1 or any(placed[column[0] + 1 :]):
             return None
         placed[column[0]].append(word)
     filled = [it for it in zip(placed, bounds, strict=True) if it[0]]
-    if len(filled) < 2 or any(_offset(cell, bound) > _ALIGNED for cell, bound in filled):
+    if len(filled) < 2 or any(_offset(cell, bound) > ALIGNED for cell, bound in filled):
         return None
     return [cell for cell, _ in filled]
 
@@ -259,7 +259,7 @@ def _placed(parts: Sequence[Cell], bounds: Bounds) -> list[list[PageWord]]:
     """Return the words of each column."""
     cells: list[list[PageWord]] = [[] for _ in bounds]
     for part in parts:
-        for column in _columns_at(part, bounds)[:1]:
+        for column in columns_at(part, bounds)[:1]:
             cells[column].extend(part)
     return cells
 
@@ -270,10 +270,10 @@ def _widened(bounds: Bounds, parts: Sequence[Cell]) -> Bounds | None:
     used: set[int] = set()
     for part in parts:
         left, right = _edges(part)
-        at = _columns_at(part, wide)
-        if len(at) > 1 or not used.isdisjoint(_columns_at(part, bounds)):
+        at = columns_at(part, wide)
+        if len(at) > 1 or not used.isdisjoint(columns_at(part, bounds)):
             return None
-        used.update(_columns_at(part, bounds))
+        used.update(columns_at(part, bounds))
         if at:
             wide[at[0]] = min(left, wide[at[0]][0]), max(right, wide[at[0]][1])
         else:
@@ -281,7 +281,8 @@ def _widened(bounds: Bounds, parts: Sequence[Cell]) -> Bounds | None:
     return wide if all(one[1] < other[0] for one, other in pairwise(wide)) else None
 
 
-def _columns_at(part: Cell, bounds: Bounds) -> list[int]:
+def columns_at(part: Cell, bounds: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the columns that a part is in, none if it is between columns."""
     left, right = _edges(part)
     return [at for at, (start, end) in enumerate(bounds) if left < end and start < right]
 

@@ -12,9 +12,11 @@ from itertools import pairwise
 from pypdfium2 import PdfPage
 
 from mcp_tools_proxy.documents.importers.pdf_narrow_tables import (
+    ALIGNED,
     NARROW,
     AlignedRow,
     NarrowBlock,
+    columns_at,
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     FAR,
@@ -355,18 +357,15 @@ def _ends_of_columns(
     cells: list[list[Sequence[PageWord]]] = [[] for _ in bounds]
     for row in rows:
         for part in row.parts if len(row.parts) > 1 else ():
-            cells[_columns_at(part, bounds)[0]].append(part)
+            cells[_columns_near(part, bounds)[0]].append(part)
     ends: list[float] = []
     for at, (first, second) in enumerate(pairwise(bounds)):
-        is_right = all(first[1] - part[-1].right < _ALIGNED for part in cells[at])
-        is_left = all(part[0].left - second[0] < _ALIGNED for part in cells[at + 1])
+        is_right = all(first[1] - part[-1].right < ALIGNED for part in cells[at])
+        is_left = all(part[0].left - second[0] < ALIGNED for part in cells[at + 1])
         weight = (1 + is_left - is_right) / 2
         ends.append(first[1] + weight * (second[0] - first[1]))
     return ends
 
-
-_ALIGNED = 1.5
-"""Points between the left or right edges of the cells of a column."""
 
 _MOST_ABOVE = 6
 """Lines of headings above the rows that have all columns."""
@@ -388,7 +387,7 @@ def _header_row(
     if len(row.parts) > 1:
         return row if distance <= 2 * row.size else None
     # the names of narrow columns are so close that they look like one text
-    columns = [_columns_at([word], bounds) for word in words]
+    columns = [_columns_near([word], bounds) for word in words]
     names = [column[0] for column in columns]
     if any(len(column) > 1 for column in columns) or names != sorted(names):
         return None
@@ -405,7 +404,7 @@ _HEADER_PITCH, _LARGER = 1.3, 1.1
 
 
 def _spans(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
-    return any(len(_columns_at(part, bounds)) > 1 for part in row.parts)
+    return any(len(_columns_near(part, bounds)) > 1 for part in row.parts)
 
 
 def _table_of(
@@ -448,22 +447,18 @@ def _cells(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[
     """Return the words of each column; a heading above several is repeated."""
     cells: list[list[PageWord]] = [[] for _ in bounds]
     for part in row.parts:
-        columns = _columns_at(part, bounds)
+        columns = _columns_near(part, bounds)
         for column in columns[:1] if len(row.parts) == 1 else columns:
             cells[column].extend(part)
     return cells
 
 
-def _columns_at(part: Sequence[PageWord], bounds: Sequence[tuple[float, float]]) -> list[int]:
+def _columns_near(part: Sequence[PageWord], bounds: Sequence[tuple[float, float]]) -> list[int]:
     """Return the columns that a part is in; the nearest if it is between columns."""
-    left, right = part[0].left, max(word.right for word in part)
-    columns = [
-        number
-        for number, (start, end) in enumerate(bounds)
-        if min(right, end) - max(left, start) > 0
+    middle = (part[0].left + max(word.right for word in part)) / 2
+    return columns_at(part, bounds) or [
+        min(range(len(bounds)), key=lambda it: abs(sum(bounds[it]) / 2 - middle))
     ]
-    middle = (left + right) / 2
-    return columns or [min(range(len(bounds)), key=lambda it: abs(sum(bounds[it]) / 2 - middle))]
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:

@@ -44,7 +44,7 @@ _CHARSETS = {
 }
 _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman", 936: "gb18030", 950: "big5", 1361: "johab"}
 _NOT_CHOSEN = 25
-"""The number of the entry in a form field that nobody has filled in."""
+"""The number of the entry in a form field that has not been filled in."""
 
 _SYMBOLS = 2
 """Character set of fonts of signs; those that office programs use for bullets."""

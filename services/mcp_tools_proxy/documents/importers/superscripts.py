@@ -75,7 +75,7 @@ _ABBREVIATED = re.compile(
     )""",
     re.VERBOSE,
 )
-"""A letter and what is raised after it: No, Mme, Dr, St, Cie."""
+"""A letter and its raised ending: No, Mme, Dr, St, Cie."""
 _DOTTED = re.compile(r"(?:\d|(?<![^\W_])[NnMDS])\.$")
 _TRADE_MARKS = frozenset({"TM", "SM", "®", "©", "™", "℠"})
 _REGISTERED = frozenset({"MC", "MD", "R"})
