@@ -1,27 +1,58 @@
-"""Responses to the requests that schemathesis generates; test_openapi.py runs this as a program.
+"""The OpenAPI document of the whole service, loaded by schemathesis, and whether it describes an
+answer."""
 
-Only this module loads its pytest plugin, which inspects the whole exception chain of each failure
-in every test and once ended a run after 3,087 tests when a timeout interrupted it. PART selects
-some of the operations and tools, because all of them exceed the time limit of one test."""
-
-import os
 import re
 from typing import Any, cast
 
-import pytest
 import schemathesis
-from hypothesis import given
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.checks import (
     missing_required_header,
     negative_data_rejection,
     not_a_server_error,
     positive_data_acceptance,
 )
+from starlette.types import Receive, Scope, Send
 
-from tests.api.openapi_schema import quietly, schema
-from tests.support.local_tools import LOCAL_TOOLS
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.documents.open_documents import seed_documents
+from mcp_tools_proxy.settings.settings import Settings
+from tests.support.bounds import BOUND_S
 from tests.support.service import EXECUTE, request_of
+
+UNLIMITED = {
+    f"rate_limit_{name}": 0 for name in ("calls", "tokens", "tenant_calls", "tenant_tokens")
+}
+app = create_app(
+    Settings.model_validate(
+        {"_env_file": None, "require_agent": False, "allowed_hosts": "testserver", **UNLIMITED}
+    )
+)  # without the lifespan agents.json is never read, so an agent would be required
+for document in seed_documents():
+    app.state.gateway.repository.hold(document)
+
+
+async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the application; schemathesis would start and stop it for each call."""
+    if scope["type"] != "lifespan":
+        await app(scope, receive, send)
+        return
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})
+
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan, timeout=BOUND_S)
+quietly = settings(
+    max_examples=min(12, settings().max_examples),
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
 
 CALLER = {"user", "user.user_id", "user.tenant_id", "tenant_id"}
 LIMITED_BY_SETTINGS = {"calls"}
@@ -35,19 +66,6 @@ comma-separated lists without empty elements."""
 
 NAMED_TWICE = {"Idempotency-Key"}
 """The body can have a different one."""
-
-
-PART, PARTS = (int(it) for it in os.environ.get("PART", "0/1").split("/"))  # noqa: TID251 - of test_openapi.py
-
-
-TOOLS = [*LOCAL_TOOLS][PART::PARTS]
-
-
-_NUMBERS: dict[str, int] = {}
-
-
-def is_in_part(operation: str) -> bool:
-    return _NUMBERS.setdefault(operation, len(_NUMBERS)) % PARTS == PART
 
 
 def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
@@ -70,9 +88,14 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
     return checks
 
 
-@schema.include(func=lambda it: is_in_part(it.operation.label)).parametrize()
-@quietly
-def test_every_answer_is_described(case: schemathesis.Case[Any]) -> None:
+def cases(method: str, path: str) -> st.SearchStrategy[schemathesis.Case[Any]]:
+    """Return valid and invalid requests of an operation."""
+    operation = schema[path][method]
+    return operation.as_strategy() | operation.as_strategy(GenerationMode.NEGATIVE)
+
+
+def check_answer(case: schemathesis.Case[Any]) -> None:
+    """Send the request; raise if the document does not describe the response."""
     response = case.call()
     if response.status_code == 503:
         assert response.json().get("error", {}).get("code", "not ready") in {
@@ -84,30 +107,10 @@ def test_every_answer_is_described(case: schemathesis.Case[Any]) -> None:
         case.validate_response(response, excluded_checks=beyond_openapi(case, response))
 
 
-PLAUSIBLE: st.SearchStrategy[object] = st.sampled_from(
-    ["doc_1", "sec_intro", "p1-c1", "no such thing", "", "leak", "7", 1, 2, 13, 0, -1, 10**20, 1.5,
-     True, None, [], {}, "LDAP certificate"]
-)  # fmt: skip
-NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query", "max_results",
-         "anchor_chunk_id", "window_before", "window_after", "radius", "other"]  # fmt: skip
-
-
-@pytest.mark.parametrize("tool_name", TOOLS)
-@quietly
-@given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
-def test_every_tool_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
+def check_tool_answer(tool_name: str, arguments: dict[str, object]) -> None:
+    """Call the tool; raise if the document does not describe the response."""
     case = schema[EXECUTE]["POST"].Case(body=cast("Any", request_of(tool_name, arguments)))
     response = case.call()
     code = response.json().get("error", {}).get("code")
     assert response.status_code == (503 if code == "RETRIEVAL_NOT_CONFIGURED" else 200)
     case.validate_response(response, excluded_checks=[not_a_server_error])
-
-
-@pytest.mark.parametrize("tool_name", TOOLS)
-def test_every_example_runs(tool_name: str) -> None:
-    content = schema.raw_schema["paths"][EXECUTE]["post"]["requestBody"]["content"]
-    examples = content["application/json"]["examples"]
-    case = schema[EXECUTE]["POST"].Case(body=cast("Any", examples[tool_name]["value"]))
-    answer = case.call().json()
-    code = answer.get("error", {}).get("code", "OK")
-    assert code == ("RETRIEVAL_NOT_CONFIGURED" if tool_name == "read_chunk_window" else "OK")
