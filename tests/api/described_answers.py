@@ -5,7 +5,7 @@ import re
 from typing import Any, cast
 
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import (
@@ -88,12 +88,6 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
     return checks
 
 
-def cases(method: str, path: str) -> st.SearchStrategy[schemathesis.Case[Any]]:
-    """Return valid and invalid requests of an operation."""
-    operation = schema[path][method]
-    return operation.as_strategy() | operation.as_strategy(GenerationMode.NEGATIVE)
-
-
 def check_answer(case: schemathesis.Case[Any]) -> None:
     """Send the request; raise if the document does not describe the response."""
     response = case.call()
@@ -107,10 +101,36 @@ def check_answer(case: schemathesis.Case[Any]) -> None:
         case.validate_response(response, excluded_checks=beyond_openapi(case, response))
 
 
-def check_tool_answer(tool_name: str, arguments: dict[str, object]) -> None:
-    """Call the tool; raise if the document does not describe the response."""
-    case = schema[EXECUTE]["POST"].Case(body=cast("Any", request_of(tool_name, arguments)))
-    response = case.call()
-    code = response.json().get("error", {}).get("code")
-    assert response.status_code == (503 if code == "RETRIEVAL_NOT_CONFIGURED" else 200)
-    case.validate_response(response, excluded_checks=[not_a_server_error])
+def check_operation(method: str, path: str) -> None:
+    """Check the responses to valid and invalid requests of an operation."""
+    operation = schema[path][method]
+
+    @quietly
+    @given(case=operation.as_strategy() | operation.as_strategy(GenerationMode.NEGATIVE))
+    def check(case: schemathesis.Case[Any]) -> None:
+        check_answer(case)
+
+    check()
+
+
+PLAUSIBLE: st.SearchStrategy[object] = st.sampled_from(
+    ["doc_1", "sec_intro", "p1-c1", "no such thing", "", "leak", "7", 1, 2, 13, 0, -1, 10**20, 1.5,
+     True, None, [], {}, "LDAP certificate"]
+)  # fmt: skip
+NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query", "max_results",
+         "anchor_chunk_id", "window_before", "window_after", "radius", "other"]  # fmt: skip
+
+
+def check_tool(tool_name: str) -> None:
+    """Check the responses of a tool to arguments, most of which are wrong."""
+
+    @quietly
+    @given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
+    def check(arguments: dict[str, object]) -> None:
+        case = schema[EXECUTE]["POST"].Case(body=cast("Any", request_of(tool_name, arguments)))
+        response = case.call()
+        code = response.json().get("error", {}).get("code")
+        assert response.status_code == (503 if code == "RETRIEVAL_NOT_CONFIGURED" else 200)
+        case.validate_response(response, excluded_checks=[not_a_server_error])
+
+    check()
