@@ -1,5 +1,6 @@
 """The OpenAPI document is accurate: schemathesis finds no undescribed answer."""
 
+import importlib
 import json
 import os
 import re
@@ -13,7 +14,6 @@ import pytest
 
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.settings.settings import Settings
-from tests.support.bounds import BOUND_S
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import EXECUTE
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 LONG_S = 300
 """For ``make test-full``, which has longer limits."""
 
-ANSWERS = Path(__file__).with_name("openapi_answers.py")
+BOUNDARIES = Path(__file__).with_name("openapi_boundaries.py")
 
 
 @pytest.fixture(scope="module")
@@ -36,23 +36,10 @@ def target(document: Any, part: Any) -> Any:
     return document["components"][kind][name]
 
 
-def run_answers(
-    config: pytest.Config, *, timeout_s: float = BOUND_S, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    profile = config.getoption("--hypothesis-profile") or "quick"
-    return subprocess.run(  # noqa: S603 - our own test, no shell
-        [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
-         "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(ANSWERS)],
-        cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False,
-        env={**os.environ, **variables},  # noqa: TID251 - for our own test
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> None:
-    done = run_answers(pytestconfig, PART=f"{part}/4")
-    assert done.returncode == 0, done.stdout
+@pytest.fixture(scope="module")
+def described() -> Any:
+    """Import schemathesis, which takes 2 s, only for these tests."""
+    return importlib.import_module("tests.api.described_answers")
 
 
 @pytest.mark.full
@@ -60,7 +47,13 @@ def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> No
 def test_every_answer_to_boundary_values_is_described(
     part: int, pytestconfig: pytest.Config
 ) -> None:
-    done = run_answers(pytestconfig, timeout_s=LONG_S, PART=f"{part}/3", BOUNDARIES="")
+    profile = pytestconfig.getoption("--hypothesis-profile") or "quick"
+    done = subprocess.run(  # noqa: S603 - our own test, no shell
+        [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
+         "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(BOUNDARIES)],
+        cwd=ROOT, capture_output=True, text=True, timeout=LONG_S, check=False,
+        env={**os.environ, "PART": f"{part}/3"},  # noqa: TID251 - for our own test
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 
@@ -119,6 +112,30 @@ OPERATIONS = {
     ("GET", "/metrics"): ("health", "get_metrics"),
     ("GET", "/.well-known/jwks.json"): ("health", "get_signing_keys"),
 }
+
+
+# A test for each operation and tool: one program with all of them needed 90 s on a busy machine.
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_answer_is_described(described: Any, method: str, path: str) -> None:
+    described.check_operation(method, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+def test_every_tool_answer_is_described(described: Any, tool_name: str) -> None:
+    described.check_tool(tool_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+def test_every_example_runs(document: Any, described: Any, tool_name: str) -> None:
+    content = document["paths"][EXECUTE]["post"]["requestBody"]["content"]
+    examples = content["application/json"]["examples"]
+    case = described.schema[EXECUTE]["POST"].Case(body=examples[tool_name]["value"])
+    answer = case.call().json()
+    code = answer.get("error", {}).get("code", "OK")
+    assert code == ("RETRIEVAL_NOT_CONFIGURED" if tool_name == "read_chunk_window" else "OK")
 
 
 def operations(document: Any) -> Iterator[tuple[str, str, Any]]:

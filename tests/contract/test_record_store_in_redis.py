@@ -5,7 +5,6 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
-from mcp_tools_proxy.storage import redis_requests
 from mcp_tools_proxy.storage.idempotency.records import RecordState
 from mcp_tools_proxy.storage.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.storage.redis_requests import WAIT_S
@@ -305,7 +304,8 @@ async def test_a_released_key_frees_its_bytes(one: RedisRecordStore) -> None:
 async def test_calls_over_the_number_of_slots_wait_for_a_free_one(
     server: RedisServer, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_requests, "WAIT_S", BOUND_S)  # waits for a slot, not for Redis
+    for module in ("redis_requests", "idempotency.redis_store"):  # waits for a slot, not for Redis
+        monkeypatch.setattr(f"mcp_tools_proxy.storage.{module}.WAIT_S", BOUND_S)
     redis.config_set("maxmemory-policy", "noeviction")
     async with slow_network(server.port, delay_s=0.05) as network:
         url = f"redis://127.0.0.1:{network.port}/0"

@@ -306,7 +306,7 @@ def test_a_decompression_bomb_is_one_line_and_other_files_are_imported(
     assert (result.exit_code, result.stdout.split()[0]) == (1, "note")
     assert result.stderr == (
         f"{bomb}: has an XML part with a document type or entities, which office programs never "
-        "write\n"
+        "write: save it again in one\n"
     )
 
 

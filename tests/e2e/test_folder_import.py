@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import unicodedata
 from collections.abc import Mapping
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.cli.documents.source_folder import SourceFolder
 from mcp_tools_proxy.documents.document_file import document_path, read_document
 from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.bounds import BOUND_S
 from tests.support.documents_cli import Run, documents_commands
+from tests.support.office_files import docx_of, zip_of
 from tests.support.postgres_databases import Databases
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
@@ -103,6 +106,77 @@ def test_similar_names_are_different_documents(run: Run, root: Path, tmp_path: P
     ids = doc_ids(run)
     assert len(ids) == len(names)
     assert {stored(root, it).source[1] for it in ids} == {*names}  # type: ignore[index]
+
+
+def test_the_content_of_files_without_a_known_suffix_decides(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "notes")
+    (folder / "rules.dat").write_bytes(docx_of("Twenty days."))
+    (folder / "letter").write_bytes(docx_of("Dear Ann,"))
+    (folder / "staff.export").write_text("name;days\nAnn;20\nEva;30\n")
+    (folder / "old.zip").write_bytes(zip_of({"a.txt": b"x"}))
+    (folder / "new.zip").write_bytes(zip_of({"b.txt": b"x"}))
+    (folder / "scan").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / "tool.py").write_text("print()")
+    found = imported(run, folder)
+    assert found["failed"] == []
+    assert {it["file"]: it["doc_id"] for it in found["imported"]} == {
+        "a.md": "a",
+        "letter": "letter",
+        "notes": "notes",
+        "rules.dat": "rules",
+        "staff.export": "staff",
+    }
+    assert found["exit_code"] == 0
+    assert found["skipped"] == ["new.zip", "old.zip", "scan", "tool.py"]
+    assert "skipped new.zip and 1 other file: is an archive: unpack it" in found["stderr"]
+    assert "skipped scan: is a picture: " in found["stderr"]
+
+
+def test_unchanged_files_are_not_opened(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "notes")
+    (folder / "old.zip").write_bytes(zip_of({"a.txt": b"x"}))
+    for file in folder.iterdir():
+        os.utime(file, (1, 1))
+    monkeypatch.setattr("mcp_tools_proxy.cli.documents.file_digests._SETTLED_NS", 0)
+    imported(run, folder)
+    monkeypatch.setattr(SourceFolder, "open", lambda *_: pytest.fail("a file was opened"))
+    again = imported(run, folder, "--prune")
+    assert (again["unchanged"], again["skipped"]) == (2, ["old.zip"])
+    assert "skipped old.zip: is an archive" in again["stderr"]
+
+
+def test_suffixes_in_include_are_documents(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "b.log", "c.py")
+    found = imported(run, folder, "--include", "*.log", "--include", "*.md")
+    assert files_of(found["imported"]) == ["a.md", "b.log"]
+
+
+def test_a_file_over_the_memory_of_an_import_is_not_copied(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "large.txt")
+    os.truncate(folder / "large.txt", 2**40)
+    found = imported(run, folder)
+    assert [it["doc_id"] for it in found["imported"]] == ["a"]
+    assert "over 1 GiB" in found["failed"][0]["error"]
+
+
+@pytest.mark.parametrize("name", [b"pipe.md", b"socket.md", b"\xff.md"])
+def test_a_path_that_is_not_a_file_is_refused(run: Run, tmp_path: Path, name: bytes) -> None:
+    path = os.path.join(os.fsencode(tmp_path), name)
+    if name == b"pipe.md":
+        os.mkfifo(path)
+    elif name == b"socket.md":
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    else:
+        Path(os.fsdecode(path)).write_text("text")
+    result = run("import", os.fsdecode(path), "--tenant", "t")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_name_adds_no_lines_to_the_report(run: Run, tmp_path: Path) -> None:
@@ -361,3 +435,18 @@ def test_a_folder_is_imported_to_postgresql(root: Path, share: Path, databases: 
     listed = json.loads(run("list", "--json", "--tenant", "u").stdout)["documents"]
     assert len(listed) == 6
     assert not root.exists()
+
+
+def test_pages_of_programs_are_read_if_saved_from_a_browser_or_named(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "saved.asp").write_text("<html><body><p>Fees are due in May.</body></html>")
+    (folder / "shop.php").write_text("<html><body><?php show() ?><p>Fees</body></html>")
+    result = imported(run, folder)
+    assert result["skipped"] == ["shop.php"]
+    assert doc_ids(run) == {"saved"}
+    named = imported(run, folder, "--include", "*.php")
+    assert named["exit_code"] == 0
+    assert doc_ids(run) == {"saved", "shop"}

@@ -47,8 +47,11 @@ def pptx_of(
     hidden: Sequence[int] = (),
     related: Mapping[int, Sequence[tuple[str, str]]] | None = None,
     parts: Mapping[str, bytes] | None = None,
+    sections: Sequence[tuple[str, Sequence[int]]] = (),
 ) -> bytes:
     """Return a slide show, 10,000 wide and 5,000 high, of the shapes of each slide.
+
+    ``sections`` are names and the numbers of their slides.
 
     ``hidden`` are numbers of slides, ``related`` relations of slides (kind and target).
     """
@@ -60,7 +63,7 @@ def pptx_of(
             "_rels/.rels": relations_of(("officeDocument", "ppt/presentation.xml")),
             "ppt/presentation.xml": (
                 f"<p:presentation {_SPACES}><p:sldIdLst>{listed}</p:sldIdLst>"
-                '<p:sldSz cx="10000" cy="5000"/></p:presentation>'
+                f'<p:sldSz cx="10000" cy="5000"/>{_section_list(sections)}</p:presentation>'
             ).encode(),
             "ppt/_rels/presentation.xml.rels": relations_of(
                 *(("slide", f"slides/slide{it}.xml") for it in numbers), first=1
@@ -79,6 +82,20 @@ def pptx_of(
             },
             **(parts or {}),
         }
+    )
+
+
+def _section_list(sections: Sequence[tuple[str, Sequence[int]]]) -> str:
+    listed = "".join(
+        f'<p14:section name="{name}" id="{{{at}}}"><p14:sldIdLst>'
+        + "".join(f'<p14:sldId id="{255 + it}"/>' for it in slides)
+        + "</p14:sldIdLst></p14:section>"
+        for at, (name, slides) in enumerate(sections)
+    )
+    space = "http://schemas.microsoft.com/office/powerpoint/2010/main"
+    return (
+        '<p:extLst><p:ext uri="{521415D9-36F7-43E2-AB2F-B90AF26B5E84}">'
+        f'<p14:sectionLst xmlns:p14="{space}">{listed}</p14:sectionLst></p:ext></p:extLst>'
     )
 
 

@@ -31,9 +31,13 @@ def xlsx_of(
     *,
     states: Mapping[str, str] | None = None,
     formats: Sequence[str] = (),
+    after: str = "",
     parts: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return a workbook of the sheets' XML; ``formats`` are those of the styles 1, 2, …"""
+    """Return a workbook of the sheets' XML; ``formats`` are those of the styles 1, 2, …
+
+    ``after`` stands after the list of sheets.
+    """
     names = list(sheets)
     listed = "".join(
         f'<sheet name={quoteattr(name)} sheetId="{number}" r:id="r{number}"'
@@ -70,7 +74,7 @@ def xlsx_of(
             ).encode(),
             "xl/workbook.xml": (
                 f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}">'
-                f"<sheets>{listed}</sheets></workbook>"
+                f"<sheets>{listed}</sheets>{after}</workbook>"
             ).encode(),
             "xl/_rels/workbook.xml.rels": (
                 f'<Relationships xmlns="{_PACKAGE}/relationships">{relations}</Relationships>'

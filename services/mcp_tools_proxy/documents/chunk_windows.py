@@ -66,8 +66,8 @@ def _retrieved(
 ) -> RetrievedChunk:
     span = span_of_chunk(chunk, pages)
     columns = None
-    if span is not None and chunk.text.startswith("|"):
-        page = visible_page(pages[span.page - 1], text_format=text_format)
+    if span is not None and _is_in_row(text := pages[span.page - 1], span.start_char):
+        page = visible_page(text, text_format=text_format)
         columns = columns_before(page, page.level_of(span.start_char)) or None
     return RetrievedChunk(
         chunk_id=chunk.chunk_id,
@@ -80,6 +80,10 @@ def _retrieved(
         ocr=head.ocr_confidence(chunk.page),
         columns=columns,
     )
+
+
+def _is_in_row(page: str, place: int) -> bool:
+    return page.startswith("|", page.rfind("\n", 0, place) + 1)
 
 
 def place_of_anchor(

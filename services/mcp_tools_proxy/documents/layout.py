@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
-from mcp_tools_proxy.documents.visible_text import visible_text
+from mcp_tools_proxy.documents.visible_text import visible_text, whole_lines
 from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -18,8 +18,17 @@ from mcp_tools_proxy.wire.text import quote
 CHUNK_CHARS = 1000
 """Maximum length of a chunk in characters; a row of a table can be longer."""
 
-MAX_ROW_CHARS = 8_000
-"""A longer row of a table is cut like other text."""
+MAX_ROW_CHARS = 20_000
+"""A longer row of a table is cut between cells, and a longer cell like other text."""
+
+_MOST_ABOVE = 200
+"""Characters of text, such as a heading, that stay with a long first row of a table."""
+
+_BAR = re.compile(r"(?<=[^\s|]\s)\|(?=\s)")
+"""Between two cells; the first is not empty."""
+
+_RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*+(?:\n|$)")
+"""The line below the header of a table."""
 
 _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
 """Where chunks end, best first: paragraph, sentence, word."""
@@ -88,7 +97,10 @@ def _tables(text: str, text_format: str | None) -> Sequence[tuple[int, int]]:
     if "|" not in text:
         return ()
     visible = visible_text(text, text_format=text_format)
-    return [(visible.start_of(it.start), visible.end_of(it.end)) for it in visible.tables]
+    return [
+        whole_lines(text, visible.start_of(it.start), visible.end_of(it.end))
+        for it in visible.tables
+    ]
 
 
 def _spans(text: str, tables: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -101,20 +113,45 @@ def _spans(text: str, tables: Sequence[tuple[int, int]]) -> Iterator[tuple[int, 
         end = _edge(text, start)
         table = bisect_right(tables, end, key=itemgetter(0)) - 1
         if table >= 0 and end < tables[table][1]:
-            end = _row_edge(text, max(start, tables[table][0]), end, tables[table][1])
+            end = _row_edge(text, start, end, tables[table])
         yield start, start + len(text[start:end].rstrip())
         start = end
 
 
-def _row_edge(text: str, start: int, end: int, table_end: int) -> int:
-    """Return the end of the rows of a table before ``end``, or of the first row after ``start``."""
-    last = text.rfind("\n", start, end) + 1
-    if last > start:
+def _row_edge(text: str, start: int, end: int, table: tuple[int, int]) -> int:
+    """Return the end of the rows of a table before ``end``, or of the first row after ``start``.
+
+    The header and the first row stay together.
+    """
+    table_start, table_end = table
+    header_end = table_start
+    if start < table_start + 2 * MAX_ROW_CHARS:
+        header_end = _header_end(text, table_start, min(table_end, table_start + 2 * MAX_ROW_CHARS))
+    last = text.rfind("\n", max(start, table_start), end) + 1
+    if last > max(start, header_end):
         return last
+    if start < table_start - _MOST_ABOVE:
+        return table_start
+    start = max(start, table_start)
+    if start < header_end:
+        end = max(end, header_end)
     following = text.find("\n", end, min(table_end, start + MAX_ROW_CHARS))
     if following >= 0:
         return following + 1
-    return table_end if table_end - start <= MAX_ROW_CHARS else end
+    return table_end if table_end - start <= MAX_ROW_CHARS else _cell_edge(text, start, end)
+
+
+def _header_end(text: str, start: int, end: int) -> int:
+    """Return the end of the header of a table, with the line below it, or its start."""
+    rule = text.find("\n", start, end) + 1
+    found = _RULE.match(text, rule, end) if rule else None
+    return found.end() if found else start
+
+
+def _cell_edge(text: str, start: int, end: int) -> int:
+    """Return the start of the last cell within MAX_ROW_CHARS; ``end`` if a cell is longer."""
+    bars = [it.start() for it in _BAR.finditer(text, start + 1, start + MAX_ROW_CHARS)]
+    return bars[-1] if bars else end
 
 
 def _edge(text: str, start: int) -> int:

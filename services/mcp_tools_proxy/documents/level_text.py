@@ -3,7 +3,7 @@
 White space becomes one space, or nothing next to scripts without spaces (Chinese, Japanese …).
 Quotation marks, dashes and ligatures get one form; accents are composed. Hyphens within words are
 removed and recorded, because a hyphen at the end of a line may not belong to the word. Superscripts
-become ``^3``, subscripts ``_3``, or ``3`` after the end of a formula.
+become ``^3``, subscripts ``_3``, or ``3`` after the end of a formula. ½ becomes 1/2.
 """
 
 import re
@@ -28,8 +28,8 @@ _INVISIBLE = dict.fromkeys(
     "\ufeff",
     "",
 )
-_LEVEL = _QUOTATION_MARKS | _DASH_CHARACTERS | _INVISIBLE
-
+_FRACTION_LINES = dict.fromkeys("⁄∕", "/")
+_LEVEL = _QUOTATION_MARKS | _DASH_CHARACTERS | _INVISIBLE | _FRACTION_LINES
 _SAME_READING = (
     "<compat>",
     "<wide>",
@@ -39,9 +39,9 @@ _SAME_READING = (
     "<medial>",
     "<final>",
     "<isolated>",
+    "<fraction>",
 )
-"""Compatibility forms with the same reading; without <super>, <sub> and <fraction>: 10² is not
-102."""
+"""Compatibility forms with the same reading; without <super> and <sub>: 10² is not 102."""
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿᵃᵇᶜᵈᵉᵏᵐᵖᵗᵘᵛʲˣʸᶻ"
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₕₖₗₘₙₚₛₜ"
@@ -84,7 +84,13 @@ _DASHES = rf"\-{_HYPHENS[1:]}‒–—―−"
 _MOST = 1_000
 """White space or hyphens in one match: a run of 32 MB held the GIL for 0.5 s."""
 
+_FRACTIONS = "¼-¾⅐-⅞↉"
+_WHOLE = r"(?<![\d/⁄∕.,])"
+"""Before the whole part of a mixed number; 1/4 1/2 3/4 are several numbers."""
+
 _ALTERNATIVES = (
+    rf"(?P<mixed>(?:(?<={_WHOLE}\d\s)|(?<={_WHOLE}\d\d\s))(?<!\t)[^\S\t]{{0,{_MOST}}}"
+    rf"(?=\d{{1,2}}[/⁄∕]\d{{1,2}}(?![\d/])|[{_FRACTIONS}]))",
     rf"(?P<hyphen>(?<=[{_DASHES}])(?<=\w.)\s{{0,{_MOST}}}(?=\w))",
     f"(?<={_SOFT_HYPHEN})",
     rf"(?<=\s)\s{{0,{_MOST}}}(?=[{NO_SPACES}])",
@@ -119,14 +125,16 @@ class Hyphen(Enum):
     AT_LINE_END = auto()
     """A hyphen that may not belong to the word, or a soft hyphen."""
     DASH = auto()
+    MIXED = auto()
+    """The space of 1 1/2, or its place in 1½: neither has ½ as a part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelText(MappedText):
     """A normalized text with its removed hyphens and the map to the original.
 
-    ``hyphens`` are the positions in ``text`` of hyphens within words, in order; ``kinds`` are their
-    ``Hyphen`` values.
+    ``hyphens`` are the positions in ``text`` of hyphens within words, and of both ends of the space
+    in a mixed number, in order; ``kinds`` are their ``Hyphen`` values.
     """
 
     hyphens: "array[int]"
@@ -162,7 +170,7 @@ def level_text(text: str) -> LevelText:
         start, end = found.span()
         if found.lastgroup == "marks" and start > editor.done:
             start -= 1
-        new = _replacement(found.lastgroup, text[start:end])
+        new = _replacement(found.lastgroup, text[start:end], text[max(start - 1, 0) : start])
         if found.lastgroup == "space":
             new = "" if start == space_end else new  # one run of white space
             space_end = end
@@ -173,6 +181,9 @@ def level_text(text: str) -> LevelText:
             hyphens.append(level)
             before = text[max(start - _LIST_MARK_CHARS, 0) : start]
             kinds.append(_hyphen(found[0], before, text[end]).value)
+        elif found.lastgroup in {"changed", "mixed"} and new[:1] == " ":
+            hyphens.extend((level, level + 1))
+            kinds.extend([Hyphen.MIXED.value] * 2)
     mapped = editor.finish()
     return LevelText(mapped.text, mapped.levels, mapped.places, hyphens, bytes(kinds))
 
@@ -223,11 +234,12 @@ def _hyphen(found: str, before: str, after: str) -> Hyphen:
     return Hyphen.AT_LINE_END if "\n" in found and neighbours.isalpha() else Hyphen.IN_LINE
 
 
-def _replacement(group: str | None, found: str) -> str:
+def _replacement(group: str | None, found: str, before: str) -> str:
     match group:
         case "changed":
-            return level_character(found)
-        case "space":
+            is_mixed = before.isdigit() and re.fullmatch(f"[{_FRACTIONS}]", found)
+            return f" {level_character(found)}" if is_mixed else level_character(found)
+        case "space" | "mixed":
             return " "
         case "marks":
             return normalize("NFC", found)

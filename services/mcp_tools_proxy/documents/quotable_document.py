@@ -8,7 +8,12 @@ from itertools import accumulate, chain, islice, product
 
 from rapidfuzz import fuzz
 
-from mcp_tools_proxy.documents.level_text import NO_SPACES, Hyphen, LevelText, level_text
+from mcp_tools_proxy.documents.level_text import (
+    NO_SPACES,
+    Hyphen,
+    LevelText,
+    level_text,
+)
 from mcp_tools_proxy.documents.mapped_text import MappedText, TwiceMappedText
 from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.quote_readings import (
@@ -209,7 +214,7 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int, *, joins_lines
     for place in chain(there_are, (at - start for at in level.hyphens_between(start, end))):
         here, there = level.hyphen_at(start + place), wanted.hyphen_at(place)
         only = here or there
-        if (here is None) == (there is None) or only is Hyphen.AT_LINE_END:
+        if (here is None) == (there is None) or only in {Hyphen.AT_LINE_END, Hyphen.MIXED}:
             continue
         if not (joins_lines and _is_divided(level.text, start + place)):
             return False

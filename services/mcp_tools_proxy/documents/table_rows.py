@@ -49,7 +49,7 @@ def column_names(page: VisibleText, table: Table) -> tuple[Sequence[str], int]:
     rows = list(islice(rows_of(page, table), _TITLE_ROWS))
     for start, end in rows:
         names = cells_of(page, start, end)
-        if len(set(filter(None, names))) > 1:
+        if len(set(filter(None, names))) > 1 or len(names) == 1:
             return names, end
     return (), rows[0][1] if rows else table.start
 
@@ -60,12 +60,18 @@ def cells_of(page: VisibleText, start: int, end: int) -> Sequence[str]:
 
 
 def columns_before(page: VisibleText, place: int) -> str:
-    """Return the names of the columns if a position is after the header of a table, or ""."""
+    """Return the names of the columns from a position after the header of a table on, or ""."""
     table = table_at(page, place)
     if table is None:
         return ""
     names, end = column_names(page, table)
-    return JOINT.join(names) if place > end else ""
+    return JOINT.join(names[column_at(page, table, place) :]) if place > end else ""
+
+
+def column_at(page: VisibleText, table: Table, place: int) -> int:
+    """Return the index of the column at a position."""
+    row = max(table.start, page.text.rfind("\n", table.start, place) + 1)
+    return page.text.count(CELL_JOINT, row, place)
 
 
 def named_cells(names: Sequence[str], cells: Sequence[str]) -> list[str]:

@@ -92,6 +92,12 @@ def visible_page(text: str, *, text_format: str | None) -> VisibleText:
     return _kept_page(text, text_format)
 
 
+def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the start and end of the lines of a part; a table's outer bars are not visible."""
+    following = text.find("\n", end)
+    return text.rfind("\n", 0, start) + 1, len(text) if following < 0 else following
+
+
 @lru_cache(_KEPT_PAGES)
 def _kept_page(text: str, text_format: str | None) -> VisibleText:
     return visible_text(text, text_format=text_format)
@@ -135,7 +141,8 @@ class _Scan:
 
     def _plain_line(self, start: int, end: int) -> None:
         is_blank = start == end or self._text[start:end].isspace()
-        if not (is_blank or self._read_table(start, start, end)):
+        is_first, self._is_after_blank = self._is_after_blank, is_blank
+        if not (is_blank or self._read_table(start, start, end, is_first=is_first)):
             self._end_table()
         self._flush()
 
@@ -265,10 +272,16 @@ class _Scan:
         return True
 
     def _read_table(self, start: int, content: int, end: int, *, is_first: bool = False) -> bool:
-        """Read a line of a table; after an empty line, only one with outer bars."""
-        text, table = self._text, self._table
+        """Read a line of a table; after an empty line, only one with outer bars.
+
+        A new header starts another table.
+        """
+        text = self._text
         if text.find("|", content, end) < 0:
             return False
+        if is_first and self._table and self._is_before_delimiter(end):
+            self._end_table()
+        table = self._table
         if table is not None and _DELIMITER.match(text, content, end):
             self._hide(start, min(end + 1, len(text)))
             self._flush()

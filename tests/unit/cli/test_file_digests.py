@@ -15,7 +15,7 @@ OLD = KnownDigest(FileStamp(1, 2, 3), "digest")
 
 def test_a_digest_is_known_in_the_next_run(tmp_path: Path) -> None:
     with closing(FileDigests(tmp_path / "cache", tmp_path)) as digests:
-        digests.keep("b/\udcff.md", OLD)
+        digests.keep({"b/\udcff.md": OLD})
     with closing(FileDigests(tmp_path / "cache", tmp_path)) as again:
         assert again.load() == {"b/\udcff.md": OLD}
     with closing(FileDigests(tmp_path / "cache", tmp_path / "other")) as other:
@@ -25,8 +25,9 @@ def test_a_digest_is_known_in_the_next_run(tmp_path: Path) -> None:
 def test_the_digest_of_a_file_that_has_just_changed_is_not_kept(tmp_path: Path) -> None:
     digests = FileDigests(tmp_path / "cache", tmp_path)
     now = time.time_ns()
-    digests.keep("a", KnownDigest(FileStamp(now, 1, 1), "x"))
-    digests.keep("b", KnownDigest(FileStamp(1, now, 1), "x"))
+    digests.keep(
+        {"a": KnownDigest(FileStamp(now, 1, 1), "x"), "b": KnownDigest(FileStamp(1, now, 1), "x")}
+    )
     assert digests.load() == {}
     digests.close()
 
@@ -47,6 +48,6 @@ def test_an_unusable_cache_only_costs_time(tmp_path: Path) -> None:
     cache.write_text("no folder")
     digests = FileDigests(cache, tmp_path)
     with digests.locked("t", "share"):
-        digests.keep("a", OLD)
+        digests.keep({"a": OLD})
         assert digests.load() == {}
     digests.close()

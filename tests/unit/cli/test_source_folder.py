@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFolder, matches
+from mcp_tools_proxy.cli.documents.source_folder import (
+    FileStamp,
+    SourceFolder,
+    matches,
+    stem_of,
+)
 from mcp_tools_proxy.documents.importers.base import ImportFailed
+from tests.support.tables import each_row
 
 
 @pytest.fixture
@@ -19,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(root: Path) -> Iterator[SourceFolder]:
-    folder = SourceFolder(root, (".md", ".docx", ".txt"))
+    folder = SourceFolder(root)
     yield folder
     folder.close()
 
@@ -37,7 +43,71 @@ def test_hidden_files_and_files_of_other_programs_are_not_listed(
     write(root, "__MACOSX/a.md", "Thumbs.db", ".DS_Store", "x/y.exe")
     found = folder.list_files()
     assert found.files.keys() == {"a.md", "x/B.DOCX"}
-    assert (found.others, found.skipped, found.failed) == ({"x/y.exe"}, {}, {})
+    assert (list(found.others), found.skipped, found.failed) == (["x/y.exe"], {}, {})
+
+
+def test_files_without_a_known_suffix_are_told_apart_from_programs_and_copies(
+    root: Path, folder: SourceFolder
+) -> None:
+    write(root, "a.md", "notes", "table.export", "tool.py", "a.md.bak", "a.md~", "photo.JPG")
+    found = folder.list_files()
+    assert found.files.keys() == {"a.md", "notes", "table.export"}
+    assert found.unknown == {"notes", "table.export"}
+    assert found.others.keys() == {"tool.py", "a.md.bak", "a.md~", "photo.JPG"}
+
+
+@each_row(
+    ("name", "text", "is_page"),
+    [
+        ("saved.asp", "<html><head><title>Fees</title><body><p>Fees", True),
+        ("saved.PHP", "\ufeff<!-- saved from url=(0019)x -->\n<!DOCTYPE html><p>Fees", True),
+        ("a.jsp", "<!doctype html><p>Fees", True),
+        ("b.jsp", "<!doctype html><p><%= fees %>", False),
+        ("b.php", "<html><body><?php echo $fees ?>", False),
+        ("b.aspx", '<html><form runat="server">', False),
+        ("c.asp", "Dim fees", False),
+    ],
+)
+def test_a_web_page_with_the_suffix_of_a_program_is_one_by_its_content(
+    root: Path, folder: SourceFolder, name: str, text: str, is_page: bool
+) -> None:
+    (root / name).write_text(text)
+    assert folder.list_files().unknown == {name}
+    assert (folder.look_into(name)[1] == "") is is_page
+    (root / name).unlink()
+
+
+def test_the_start_of_a_file_tells_why_it_is_not_a_document(
+    root: Path, folder: SourceFolder
+) -> None:
+    write(root, "notes")
+    (root / "picture").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (root / "copy").write_bytes(b"\x1f\x8b\x08")
+    assert folder.look_into("notes")[1] == ""
+    assert folder.look_into("picture")[1].startswith("is a picture: ")
+    assert folder.look_into("copy")[1].startswith("is an archive: ")
+    with pytest.raises(ImportFailed):
+        folder.look_into("missing")
+
+
+@pytest.mark.parametrize(
+    ("path", "stem"),
+    [
+        ("a/b.docx", "a/b"),
+        ("a.b/c", "a.b/c"),
+        ("Dr. Smith", "Dr. Smith"),
+        ("minutes 2027.03.05", "minutes 2027.03.05"),
+        ("table.export", "table"),
+    ],
+)
+def test_only_suffixes_are_cut_from_names(path: str, stem: str) -> None:
+    assert stem_of(path) == stem
+
+
+def test_a_missing_file_that_is_left_out_is_an_error(root: Path, folder: SourceFolder) -> None:
+    write(root, "a.md")
+    with pytest.raises(FileNotFoundError):
+        folder.list_files(but=root / "rights.json")
 
 
 def test_links_and_pipes_are_skipped_with_a_reason(

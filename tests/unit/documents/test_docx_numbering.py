@@ -92,6 +92,20 @@ def test_bullets_and_numbers_are_nested() -> None:
     assert text_of(body, numbering) == "1. a\n   - b\n   - c\n2. d"
 
 
+def test_a_paragraph_with_a_blank_bullet_continues_the_item_above() -> None:
+    numbering = (
+        abstract(1, level(0, "%1."), level(1, "%2)"))
+        + abstract(2, *(level(at, " ", "bullet") for at in range(2)))
+        + number_list(1, 1)
+        + number_list(2, 2)
+    )
+    body = item("a", 1) + item("b", 1, 1) + item("more of b", 2, 1) + item("more of a", 2)
+    body += item("c", 1) + paragraph_xml("end") + item("alone", 2)
+    assert text_of(body, numbering) == (
+        "1. a\n   1) b\n\n      more of b\n\n   more of a\n\n2. c\n\nend\n\nalone"
+    )
+
+
 STYLES = (
     '<w:style w:type="paragraph" w:styleId="berschrift1"><w:name w:val="heading 1"/><w:pPr>'
     '<w:numPr><w:numId w:val="1"/></w:numPr><w:outlineLvl w:val="0"/></w:pPr></w:style>'

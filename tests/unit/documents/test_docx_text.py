@@ -55,6 +55,7 @@ LOWERED = '<w:vertAlign w:val="subscript"/>'
             "le Ve tome, St Pol",
         ),
         (["of Ben", run_xml("3", RAISED), " 9 m", run_xml("3", RAISED)], "of Ben [3] 9 m^3"),
+        (["1.03", run_xml("20", RAISED), " of 640", run_xml("2", RAISED)], "1.03^20 of 640^2"),
         (["103 units"], "103 units"),
         (["10", run_xml("3", '<w:position w:val="8"/><w:sz w:val="16"/>'), " m"], "10^3 m"),
         (["10", run_xml("3", '<w:position w:val="8"/>'), " m"], "103 m"),
@@ -62,6 +63,21 @@ LOWERED = '<w:vertAlign w:val="subscript"/>'
 )
 def test_superscripts_and_subscripts(runs: list[str], text: str) -> None:
     assert text_of(paragraph_xml(*runs)) == text
+
+
+@each_row(
+    ("runs", "text"),
+    [
+        (["It costs 45", run_xml("2", RAISED), " euros"], "It costs 45 [2] euros"),
+        (["It costs 4.5", run_xml("2", RAISED), " euros"], "It costs 4.5 [2] euros"),
+        (["It costs 45", run_xml("3", RAISED), " euros"], "It costs 45^3 euros"),
+        (["y = 45", run_xml("2", RAISED), " m"], "y = 45^2 m"),
+        (["10", run_xml("2", RAISED), " m", run_xml("2", RAISED)], "10^2 m^2"),
+    ],
+)
+def test_a_raised_number_with_a_note_in_the_text_is_its_mark(runs: list[str], text: str) -> None:
+    note = paragraph_xml(run_xml("2", RAISED), " Without tax.")
+    assert text_of(paragraph_xml(*runs) + note).splitlines()[0] == text
 
 
 @each_row(

@@ -1,6 +1,8 @@
 """The content decides what a file is; the suffix decides only among kinds of text."""
 
 import time
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
-from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
+from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of, kind_of_start
 from tests.support.office_files import docx_of, zip_of
 from tests.support.ole_files import ole_of
 from tests.support.tables import each_row
@@ -171,3 +173,65 @@ def test_the_form_of_a_text_is_found_in_linear_time(text: str) -> None:
 def test_a_spreadsheet_with_another_name_is_a_spreadsheet() -> None:
     content = (Path(__file__).parent / "files" / "merged.xls").read_bytes()
     assert kind_of(content, ".csv") is FileKind.XLS
+
+
+SAMPLES = [
+    *sorted((Path(__file__).parent / "files").iterdir()),
+    *sorted((Path(__file__).parents[2] / "data" / "documents").iterdir()),
+]
+
+
+def outcome_of(kind: Callable[[], FileKind | None]) -> FileKind | str | None:
+    try:
+        return kind()
+    except ImportFailed as failure:
+        return f"refused: {failure.reason}"
+
+
+@each_row("content", [it.read_bytes() for it in SAMPLES if it.is_file()])
+def test_the_start_of_a_file_tells_its_kind(content: bytes) -> None:
+    whole = outcome_of(lambda: kind_of(content, ""))
+    start = outcome_of(lambda: kind_of_start(BytesIO(content)))
+    assert start == whole or start is None or {start, whole} <= {*FileKind}
+
+
+@each_row(
+    ("content", "found"),
+    [
+        (docx_of("text"), FileKind.DOCX),
+        (zip_of({"[Content_Types].xml": b"", "a": b""}), None),
+        (zip_of({"word/document.xml": b""}), FileKind.DOCX),
+        (zip_of({"mimetype": b"application/epub+zip", "x": b""}), FileKind.EPUB),
+        (zip_of({"mimetype": OPEN + b"presentation"}), "export it as PPTX or PDF"),
+        (zip_of({"Index/Document.iwa": b""}), "Apple Pages"),
+        (zip_of({"META-INF/MANIFEST.MF": b"", "a.class": b""}), "is an archive"),
+        (zip_of({}), "is an archive"),
+        (ole_of({"Attachment": {"WordDocument": b""}, "Workbook": b"x" * 9_000}), FileKind.XLS),
+        (
+            ole_of({f"Stream {n}": b"" for n in range(40)} | {"WordDocument": b""}),
+            "save it as .docx",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Office file"),
+        (b"\x89PNG\r\n\x1a\n", FileKind.PICTURE),
+        (b"MZ\x90\x00\x03", "is a program"),
+        (b"#!/bin/sh\necho", "is a program"),
+        (b"<?xml version='1.0'?><a>text</a>", "is XML"),
+        (b"", "is empty"),
+    ],
+)
+def test_a_file_without_a_suffix_may_be_a_document(
+    content: bytes, found: FileKind | str | None
+) -> None:
+    start = outcome_of(lambda: kind_of_start(BytesIO(content)))
+    if found is None or isinstance(found, FileKind):
+        assert start is found
+    else:
+        assert start is not None
+        assert start.startswith("refused: ")
+        assert found in start
+
+
+@given(st.binary(max_size=2_000))
+def test_any_start_of_an_office_file_is_read(content: bytes) -> None:
+    outcome_of(lambda: kind_of_start(BytesIO(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + content)))
+    outcome_of(lambda: kind_of_start(BytesIO(b"PK\x03\x04" + content)))

@@ -90,6 +90,24 @@ def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
         ('9<span style="font-size:60%;vertical-align:super">4</span> m', "9^4 m"),
         ("<style>i{vertical-align:sub}</style>N<i>2</i>O", "N_2O"),
         (
+            "1.04<sup>12</sup>, 0.3<sup>4</sup> or 250<sup>3</sup> blocks",
+            "1.04^12, 0.3^4 or 250^3 blocks",
+        ),
+        ("line 17<sup>a</sup>, 4.8<sup>a</sup>, 31<sup>b</sup>", "line 17 [a], 4.8 [a], 31 [b]"),
+        ("la 7<sup>a</sup>, a 3<sup>a</sup> lista, 10<sup>b</sup>", "la 7a, a 3a lista, 10^b"),
+        (
+            "<p>It is 2.5<sup>1</sup> of 400<sup>2</sup>.<p>A<br><small><sup>1</sup> Net.</small>",
+            "It is 2.5 [1] of 400^2.\n\nA\n[1] Net.",
+        ),
+        (
+            "<p>It is 2.5<sup>2</sup>.</p><h4>Endnotes</h4><ol><li>Net<li>Gross</ol>",
+            "It is 2.5 [2].\n\n#### Endnotes\n\n1. Net\n2. Gross",
+        ),
+        (
+            "<p>Note the steps for 2.5<sup>2</sup>:</p><ol><li>Mix<li>Boil</ol>",
+            "Note the steps for 2.5^2:\n\n1. Mix\n2. Boil",
+        ),
+        (
             "<p>We paid 30<sup>1</sup> euros, 10<sup>1</sup>.<p><sup>1</sup> Net.",
             "We paid 30 [1] euros, 10^1.\n\n[1] Net.",
         ),
@@ -124,6 +142,10 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
     ("html", "table"),
     [
         (
+            "<tr><th>a<th>b<tr><td><ol><li>x<li hidden>y<li>z</ol><td><ul><li>c</ul>",
+            ["| a | b |", "| 1. x 3. z | c |"],
+        ),
+        (
             "<tr><th>Region<th>Year<th>Sales<tr><td rowspan=2>North<td>2025<td>10"
             "<tr><td>2026<td>20",
             ["| Region | Year | Sales |", "| North | 2025 | 10 |", "| North | 2026 | 20 |"],
@@ -150,6 +172,10 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
             ["| k | v |", "| a | one two x three |"],
         ),
         (
+            "<tr><th>k<th>v<tr><td><ul><li>a<li>b</ul>end<td><ul><li>x<ul><li>y<li>z</ul></ul>",
+            ["| k | v |", "| - a - b end | x - y - z |"],
+        ),
+        (
             "<tr><th>k<th>v<tr><td>a<td><table><tr><td>1<td>2<tr><td>3<td>4</table>",
             ["| k | v |", "| a | 1, 2; 3, 4 |"],
         ),
@@ -158,7 +184,18 @@ def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> Non
             ["| a | b |", "| a | c |"],
         ),
     ],
-    ids=["rows", "header", "columns", "names", "foot", "blocks", "nested", "all rows"],
+    ids=[
+        "lists",
+        "rows",
+        "header",
+        "columns",
+        "names",
+        "foot",
+        "blocks",
+        "items",
+        "nested",
+        "all rows",
+    ],
 )
 def test_columns_of_tables_never_shift(html: str, table: list[str]) -> None:
     found = lines(f"<table>{html}</table>")
@@ -209,6 +246,13 @@ def test_tables_that_arrange_a_page_are_text(html: str) -> None:
         ("<blockquote><p>a<p>b</blockquote>c", "> a\n>\n> b\n\nc"),
         ("<pre>a\n  b ```</pre>", "````\na\n  b ```\n````"),
         ("<h2><div>Rail</div> <b>rules</b><a class=x href='#r'>¶</a></h2>", "## Rail rules"),
+        (
+            "<h2><a href=x><img alt=Passed src=i></a> Pump</h2>Text",
+            "## Pump\n\n[Passed](x)\n\nText",
+        ),
+        ("<h1><img alt='City of Bern' src=i></h1>Text", "# City of Bern\n\nText"),
+        ("<h1><img alt=Logo src=i></h1><h1>Pumps</h1>", "Logo\n\n# Pumps"),
+        ("<h2>The <img class=tex alt=x^2 src=i> rule</h2>", "## The x^2 rule"),
         (
             "<figure><img alt='A map' src=m><figcaption>Fig. 1</figcaption></figure>",
             "A map\n\nFig. 1",
@@ -282,6 +326,8 @@ def test_a_formula_is_read_once(html: str, text: str) -> None:
 HIDDEN = [
     "<p hidden>x",
     "<p style='display: none !important'>x",
+    "<p style='display:none!important;display:block'>x",
+    "<p style='display:none;display:foo'>x",
     "<p style='visibility:hidden'>x",
     "<p style='opacity:0'>x",
     "<p style='opacity:0.01'>x",
@@ -501,3 +547,12 @@ def test_any_page_is_read_and_keeps_its_letters(parts: list[tuple[str, bool, lis
     for letter in "abc":
         written = sum(" ".join(words).count(letter) for _, _, words in parts)
         assert found.count(letter) >= written
+
+
+@each_row("selector", ["p:nth-last-child(2n+1 of p)", "p:has(~ p .z)", "x ~ p", "p:last-of-type"])
+def test_selectors_that_take_quadratic_time_are_refused(selector: str) -> None:
+    page = f"<style>{selector + '{color:red}'}</style>" + "<p>a" * 10
+    assert html_to_markdown(page, with_link_targets=True).markdown.count("a") == 10
+    page = f"<style>{(selector + '{color:red}') * 500}</style>" + "<p>a" * 8_000
+    with pytest.raises(ImportFailed, match="take too long to apply: save it as PDF"):
+        html_to_markdown(page, with_link_targets=True)

@@ -74,7 +74,7 @@ def test_a_table_keeps_its_rows() -> None:
 
 
 def test_a_file_without_text_is_refused_as_empty() -> None:
-    assert refused(docx_of()) == "is empty"
+    assert refused(docx_of()).startswith("is empty: ")
 
 
 @each_row(
@@ -92,10 +92,7 @@ def test_a_file_without_text_is_refused_as_empty() -> None:
 def test_xml_with_entity_declarations_is_refused(declared: str, encoding: str) -> None:
     xml = document_xml(text_xml("&l11;" * 10), prolog=declared).decode()
     reason = refused(with_document(xml.encode(encoding)))
-    assert (
-        reason
-        == "has an XML part with a document type or entities, which office programs never write"
-    )
+    assert reason.startswith("has an XML part with a document type or entities, ")
 
 
 BOMB = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
@@ -140,7 +137,10 @@ def test_a_part_larger_than_its_declared_size_is_refused() -> None:
     size = 1_000_000
     bomb = docx_of("text", parts={"word/footnotes.xml": b" " * size})
     lying = bomb.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
-    assert refused(lying) == "is not a readable .docx file: it is damaged, or was cut short"
+    assert (
+        refused(lying)
+        == "is not a readable .docx file: it is damaged, or was cut short; save it again"
+    )
 
 
 def test_too_many_parts_are_refused() -> None:
@@ -192,7 +192,10 @@ WHOLE = docx_of((1, "Leave"), "Twenty days.")
 
 @each_row("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
 def test_a_truncated_file_is_refused(size: int) -> None:
-    assert refused(WHOLE[:size]) == "is not a readable .docx file: it is damaged, or was cut short"
+    assert (
+        refused(WHOLE[:size])
+        == "is not a readable .docx file: it is damaged, or was cut short; save it again"
+    )
 
 
 @each_row(

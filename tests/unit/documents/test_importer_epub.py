@@ -1,6 +1,6 @@
 """EPUB books as documents."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -20,18 +20,32 @@ METADATA = f"{TITLE}<dc:date>2026-03-31T10:00</dc:date>"
 
 
 def book_of(
-    chapters: Mapping[str, str], *, items: str = "", parts: Mapping[str, bytes] | None = None
+    chapters: Mapping[str, str],
+    *,
+    items: str = "",
+    properties: Mapping[str, str] | None = None,
+    outside: Collection[str] = (),
+    metadata: str = METADATA,
+    guide: str = "",
+    parts: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return a book of chapters (XHTML by file name), in that order."""
+    """Return a book of chapters (XHTML by file name), in that order.
+
+    Chapters ``outside`` are not part of the reading order.
+    """
     listed = "".join(
-        f'<item id="i{at}" href="{name}" media-type="application/xhtml+xml"/>'
+        f'<item id="i{at}" href="{name}" media-type="application/xhtml+xml" '
+        f'properties="{(properties or {}).get(name, "")}"/>'
         for at, name in reversed([*enumerate(chapters)])
     )
-    spine = "".join(f'<itemref idref="i{at}"/>' for at, _ in enumerate(chapters))
+    spine = "".join(
+        f'<itemref idref="i{at}" linear="{"no" if name in outside else "yes"}"/>'
+        for at, name in enumerate(chapters)
+    )
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">'
-        f"<metadata>{METADATA}</metadata><manifest>{listed}{items}</manifest>"
-        f"<spine>{spine}</spine></package>"
+        f"<metadata>{metadata}</metadata><manifest>{listed}{items}</manifest>"
+        f"<spine>{spine}</spine>{guide}</package>"
     )
     return zip_of(
         {
@@ -87,6 +101,97 @@ def test_a_chapter_without_headings_has_its_title_in_the_contents(
     chapters = {"a b.xhtml": "<html><body><p>Once.</p></body></html>"}
     data = book_of(chapters, items=f'<item id="toc" {item}/>', parts={part: content.encode()})
     assert imported(data).pages == ("# The & start\n\nOnce.",)
+
+
+LINKS = "<h1>Contents</h1><ol><li><a href='{0}'>One</a></li><li><a href='b.xhtml'>Two</a></li></ol>"
+LANDMARKS = '<nav epub:type="landmarks"><a href="toc.xhtml" epub:type="toc">Contents</a></nav>'
+ONE, TWO = "<h1>One</h1><p>Text.</p>", "<h1>Two</h1>"
+
+
+@each_row(
+    ("data", "shown"),
+    [
+        (
+            book_of(
+                {"n.xhtml": LINKS.format("a.xhtml"), "a.xhtml": ONE, "b.xhtml": TWO},
+                properties={"n.xhtml": "nav"},
+            ),
+            "# One\n\nText.\n\n# Two",
+        ),
+        (
+            book_of(
+                {"a.xhtml": ONE, "toc.xhtml": LINKS.format("a.xhtml"), "b.xhtml": TWO},
+                guide='<guide><reference type="toc" href="toc.xhtml#top"/></guide>',
+            ),
+            "# One\n\nText.\n\n# Two",
+        ),
+        (
+            book_of(
+                {"a.xhtml": ONE, "toc.xhtml": LINKS.format("a.xhtml"), "b.xhtml": TWO},
+                items='<item id="nav" href="../nav.xhtml" properties="nav"/>',
+                parts={"nav.xhtml": LANDMARKS.replace("toc.xhtml", "text/toc.xhtml").encode()},
+            ),
+            "# One\n\nText.\n\n# Two",
+        ),
+        (
+            book_of(
+                {"a.xhtml": f"<h1>All</h1><a href='#one'>One</a>{ONE}<p>More text than links.</p>"},
+                guide='<guide><reference type="toc" href="a.xhtml#toc"/></guide>',
+            ),
+            "# All\n\nOne\n\n# One\n\nText.\n\nMore text than links.",
+        ),
+        (
+            book_of(
+                {"a.xhtml": "<a href='#one'>One<h1>All</h1><a id='one'><p>Text of the chapter."},
+                guide='<guide><reference type="toc" href="a.xhtml"/></guide>',
+            ),
+            "One\n\n# All\n\nText of the chapter.",
+        ),
+        (
+            book_of(
+                {"a.xhtml": ONE, "answers.xhtml": "<p>42</p>", "b.xhtml": TWO},
+                outside={"answers.xhtml"},
+            ),
+            "# One\n\nText.\n\n# Two\n\n42",
+        ),
+    ],
+)
+def test_tables_of_contents_are_left_out_and_the_reading_order_is_not_interrupted(
+    data: bytes, shown: str
+) -> None:
+    assert imported(data).pages == (shown,)
+
+
+@each_row(
+    ("page", "is_left_out"),
+    [
+        ("<h1>Pages</h1><p><a href='a.xhtml'>One</a></p><p><a href='b.xhtml'>Two</a></p>", True),
+        ("<h1>Pages</h1><p><a href='a.xhtml'>One</a>: read it</p><a href='b.xhtml'>Two</a>", False),
+        ("<h1>Pages</h1><a href='a.xhtml'>One</a><a href='b.xhtml'>The second</a>", False),
+        ("<h1>Pages</h1><a href='a.xhtml'>One</a>", False),
+        ("<h1>Pages</h1><a href='https://e.org/'>One</a><a href='https://e.org/2'>Two</a>", False),
+    ],
+)
+def test_a_page_that_repeats_the_table_of_contents_is_left_out(
+    page: str, is_left_out: bool
+) -> None:
+    nav = "<nav><a href='a.xhtml'>One</a><a href='b.xhtml'>Two</a></nav>"
+    chapters = {
+        "nav.xhtml": f"<html><body>{nav}</body></html>",
+        "list.xhtml": f"<html><body>{page}</body></html>",
+        "a.xhtml": "<html><body><p>First.</p></body></html>",
+        "b.xhtml": "<html><body><p>Second.</p></body></html>",
+    }
+    document = imported(book_of(chapters, properties={"nav.xhtml": "nav"}))
+    assert ("Pages" not in document.pages[0]) == is_left_out
+
+
+def test_the_subjects_of_a_book_are_tags() -> None:
+    subjects = "".join(
+        f"<dc:subject>{it}</dc:subject>" for it in ("Fiction / Sea", " a;  b ", "", "a", "x" * 101)
+    )
+    document = imported(book_of({"a.xhtml": ONE}, metadata=f"{METADATA}{subjects}"))
+    assert document.tags == ("Fiction / Sea", "a", "b")
 
 
 def test_text_that_a_style_sheet_hides_is_left_out_and_counted() -> None:

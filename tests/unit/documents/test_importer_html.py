@@ -34,6 +34,34 @@ def test_scripts_styles_and_embedded_pictures_are_not_text() -> None:
     assert document.pages == ("Text a map",)
 
 
+def row_of(*cells: str) -> str:
+    return f"<tr>{''.join(f'<td>{it}</td>' for it in cells)}</tr>"
+
+
+def table_of(*rows: str) -> str:
+    return f"<table>{''.join(rows)}</table>"
+
+
+def test_a_small_table_in_a_cell_leaves_the_rows_of_the_outer_one() -> None:
+    inner = table_of(row_of("a", "b"))
+    outer = table_of(row_of("City", "Plan"), row_of("Bonn", f"3 {inner}"))
+    assert imported(outer).pages == ("| City | Plan |\n| --- | --- |\n| Bonn | 3 a, b |",)
+
+
+@each_row(
+    "page",
+    [
+        table_of(row_of("Menu", table_of(row_of("a", "b")))),
+        table_of(row_of(table_of(row_of("a", "b"))), row_of("Menu")),
+        table_of(row_of("Menu", table_of(row_of("a", "b"))), row_of("x", "y" * 600 + "<table>")),
+        table_of(row_of("Menu", "x"), row_of("y", f"<h2>Title</h2>{table_of(row_of('a', 'b'))}")),
+    ],
+)
+def test_a_table_that_arranges_the_page_is_text(page: str) -> None:
+    document = imported(page)
+    assert "\n\n| a | b |\n| --- | --- |" in f"\n\n{document.pages[0]}"
+
+
 @each_row(
     "data",
     [
@@ -79,3 +107,23 @@ def test_without_the_extra_the_error_names_the_package_to_install(
     monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
     with pytest.raises(ImportFailed, match=r"install mcp-tools-proxy\[formats\]"):
         imported("<p>text")
+
+
+@each_row(
+    ("head", "title"),
+    [
+        ("<svg><title>icon</title></svg><title>Fees</title>", "Fees"),
+        ("<title> </title><meta property='og:title' content='Fees &amp; loans'>", "Fees & loans"),
+        ("<title>Untitled-1</title><meta name=DC.Title content=Fees>", "Fees"),
+        ("<title>Untitled-1</title><meta property=og:title content=Home>", "Loans"),
+        ("<meta name=twitter:title content=Other><meta name=citation_title content=Fees>", "Fees"),
+        ("<title>Microsoft Word - fees.doc</title><p class=MsoTitle>The <b>fees</b>", "The fees"),
+        ("<h2>Menu</h2>", "Loans"),
+        ("<svg><title>icon</title></svg>", "Loans"),
+    ],
+)
+def test_the_title_is_the_name_that_readers_know(head: str, title: str) -> None:
+    page = f"<!doctype html><html><head>{head}<h1>Loans</h1><p>Text.".encode()
+    document = import_html(page, ORIGIN)
+    assert document.title == title
+    assert "icon" not in "".join(document.pages)

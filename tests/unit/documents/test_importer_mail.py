@@ -185,3 +185,25 @@ def test_a_damaged_message_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_msg(data, ORIGIN)
     assert reason in refused.value.reason
+
+
+@each_row(
+    ("part", "encoding"),
+    [
+        ("Content-Type: text/html\r\n\r\n<meta charset=iso-8859-15>", "iso-8859-15"),
+        ("Content-Type: text/html; charset=iso-8859-15\r\n\r\n<meta charset=utf-8>", "iso-8859-15"),
+        ("Content-Type: text/html\r\n\r\n<meta charset=koi8-r>", "koi8-r"),
+    ],
+)
+def test_the_encoding_in_the_head_of_a_page_counts_if_its_part_names_none(
+    part: str, encoding: str
+) -> None:
+    word = "Цена" if encoding == "koi8-r" else "Preis 12 €, Größe Œ"
+    document = imported(f"{part}<p>{word}</p>", encoding)
+    assert document.pages[0].endswith(f"\n\n{word}")
+    assert not document.warnings
+
+
+def test_a_doubtful_encoding_of_a_body_is_a_warning() -> None:
+    document = imported("Content-Type: text/html\r\n\r\n<p>Das kostet 12 ñ.</p>", "cp1252")
+    assert [it.code for it in document.warnings] == ["guessed_encoding"]

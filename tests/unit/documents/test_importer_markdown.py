@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.document_file import dump_document
@@ -125,6 +125,8 @@ def test_a_file_without_headings_is_one_section_named_after_it() -> None:
     ("text", "title"),
     [
         ("---\ntitle: 'From matter'\ntags: [a]\n---\n# H\n", "From matter"),
+        ("# Pump [![Passed](i.svg)](x) ![v2](v.svg)\n", "Pump"),
+        ("# ![City of Bern](i.svg)\n", "City of Bern"),
         ("text\n\n# From heading\n", "From heading"),
         ("text\n", "notes"),
     ],
@@ -202,6 +204,7 @@ BLOCKS = st.lists(
 
 
 @given(text=st.one_of(BLOCKS, st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)))
+@example("слово " * 728 + "\n\n# a\n")
 def test_joined_pages_equal_the_text_and_each_is_within_the_limit(text: str) -> None:
     if not text.strip() or text.startswith("\ufeff"):
         return
@@ -260,6 +263,13 @@ def test_link_targets_can_be_left_out() -> None:
         "See the list, a map and rules, [r].\n\nlogo `[code](kept)` page\n[x] [1](2\n\n"
         "```\n[code](kept)\n```\n\n[^1]: a note\n",
     )
+
+
+def test_a_comment_that_does_not_end_hides_the_rest_of_its_block() -> None:
+    document = imported("a\n\n<!-- b\n\nc\n")
+    assert [it.strip() for it in document.pages] == ["a"]
+    for text in ("a <!-- b\n\nc\n", "- a\n\n  <!-- b\n\nc\n", "```\n<!-- b\n```\n\nc\n"):
+        assert "c" in "".join(imported(text).pages)
 
 
 def test_comments_are_hidden_text_except_in_code() -> None:
@@ -351,3 +361,17 @@ def test_scripts_of_pandoc_are_written_like_those_of_other_formats(text: str, sh
 )
 def test_other_carets_and_tildes_stay(text: str) -> None:
     assert imported(text).pages == (text,)
+
+
+@each_row(
+    ("text", "title"),
+    [
+        ("## Contents\n\n# Fees\n\n## Loans\n", "Fees"),
+        ("## Before\n\n# One\n\n# Two\n", "Before"),
+        ('<p><img src="a.png"></p>\n\n<h1 align="x">The <b>fees</b></h1>\n\n## Use\n', "The fees"),
+        ("Text with <h1>no heading</h1>\n", "rules"),
+        ("```html\n<h1>Code</h1>\n```\n", "rules"),
+    ],
+)
+def test_the_title_is_the_heading_of_the_whole_text(text: str, title: str) -> None:
+    assert imported(text, stem="rules").title == title

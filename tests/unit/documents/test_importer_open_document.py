@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
+from mcp_tools_proxy.documents.importers.open_document import import_odt
+from mcp_tools_proxy.documents.importers.open_sheets import import_ods
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import zip_of
 from tests.support.tables import each_row
@@ -149,6 +150,16 @@ def test_lists_are_nested_and_numbered() -> None:
     assert imported(body, styles).pages == ("1. one\n   - inner\n2. two",)
 
 
+def test_a_list_within_a_list_has_the_numbers_of_its_level() -> None:
+    level = '<text:list-level-style-number text:level="{}" style:num-format="{}"/>'
+    levels = level.format(1, "I") + level.format(2, "a")
+    item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
+    inner = f"<text:list>{item.format('x', '') * 2}</text:list>"
+    body = f'<text:list text:style-name="L">{item.format("one", inner)}</text:list>'
+    styles = f'<text:list-style style:name="L">{levels}</text:list-style>'
+    assert imported(body, styles).pages == ("I. one\n   a. x\n   b. x",)
+
+
 def cell(text: str, attributes: str = "") -> str:
     return f"<table:table-cell {attributes}><text:p>{text}</text:p></table:table-cell>"
 
@@ -227,6 +238,79 @@ def test_a_formula_and_the_description_of_a_picture_stay() -> None:
     assert import_odt(data, ORIGIN).pages == ("$A = 2$ and a map",)
 
 
+def test_a_formula_that_cannot_be_read_costs_only_itself() -> None:
+    body = "".join(
+        f'<text:p>See <draw:frame><draw:object xlink:href="{it}/"/></draw:frame> here</text:p>'
+        for it in ("F", "lost", "chart")
+    )
+    entry = '<manifest:file-entry manifest:full-path="{}/" manifest:media-type="{}"/>'
+    formula = "application/vnd.oasis.opendocument.formula"
+    parts = {
+        "content.xml": root_of(f"<office:text>{body}</office:text>"),
+        "F/content.xml": b"<m:math><m:mi>A</m:mi></m:math>",
+        "META-INF/manifest.xml": "".join(
+            entry.format(name, kind)
+            for name, kind in (("F", formula), ("lost", formula), ("chart", "text/xml"))
+        ).encode(),
+    }
+    document = import_odt(zip_of(parts), ORIGIN)
+    assert document.pages == ("See $A$ here\n\nSee here\n\nSee here",)
+    assert [it.code for it in document.warnings] == ["lost_equation"]
+    assert document.warnings[0].message.startswith("1 equation ")
+
+
+def test_values_of_form_fields_are_read() -> None:
+    fields = 'xmlns:field="urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0"'
+    kind = "vnd.oasis.opendocument.field.FORM"
+
+    def mark(name: str, values: dict[str, str]) -> str:
+        params = "".join(
+            f'<field:param field:name="{it.rstrip("+")}" field:value="{value}"/>'
+            for it, value in values.items()
+        )
+        return f'<field:fieldmark {fields} field:type="{kind}{name}">{params}</field:fieldmark>'
+
+    cities = {"Dropdown_ListEntry": "Bonn", "Dropdown_ListEntry+": "Kiel"}
+    body = (
+        f"<text:p>Agree: {mark('CHECKBOX', {'Checkbox_Checked': 'true'})}, "
+        f"call: {mark('CHECKBOX', {})}, "
+        f"city: {mark('DROPDOWN', cities | {'Dropdown_Selected': '1'})}, "
+        f"other: {mark('DROPDOWN', cities | {'Dropdown_Selected': '7'})}</text:p>"
+    )
+    assert imported(body).pages == ("Agree: [x], call: [ ], city: Kiel, other:",)
+
+
+def test_values_of_controls_are_read() -> None:
+    option = '<form:option form:label="{}" form:current-selected="{}"/>'
+    controls = {
+        "a": ("checkbox", 'form:label="Agree" form:current-state="checked"', ""),
+        "b": ("checkbox", 'form:label="Call" form:state="unchecked"', ""),
+        "c": ("text", 'form:value="Eve" form:current-value="Ann"', ""),
+        "d": ("listbox", "", option.format("Bonn", "false") + option.format("Kiel", "true")),
+        "e": ("button", 'form:label="Send"', ""),
+    }
+    forms = "".join(
+        f'<form:{kind} form:id="{name}" {attributes}>{inner}</form:{kind}>'
+        for name, (kind, attributes, inner) in controls.items()
+    )
+    shapes = "".join(f'<draw:control draw:control="{name}"/>' for name in controls)
+    space = f'xmlns:form="{OASIS}:form:1.0"'
+    body = f"<office:forms><form:form {space}>{forms}</form:form></office:forms>"
+    assert imported(f"{body}<text:p>Form: {shapes}</text:p>").pages == (
+        "Form: [x] Agree [ ] Call Ann Kiel",
+    )
+
+
+def test_a_table_in_a_cell_leaves_the_rows_of_the_outer_one() -> None:
+    inner = f"<table:table><table:table-row>{cell('a')}{cell('b')}</table:table-row></table:table>"
+    row = "<table:table-row>{}{}{}</table:table-row>"
+    outer = row.format(cell("City"), cell("Plan"), cell("Rest"))
+    outer += row.format(cell("Bonn"), f"<table:table-cell>{inner}</table:table-cell>", cell("5"))
+    assert imported(f"<table:table>{outer}</table:table>").pages == (
+        "| City | Plan | Rest |\n| --- | --- | --- |\n| Bonn | a, b | 5 |",
+    )
+
+
 def test_sheets_are_tables_as_they_are_shown() -> None:
     body = (
         TABLE.replace(cell("10"), cell("10 %", 'office:value-type="percentage" office:value="0.1"'))
@@ -240,6 +324,18 @@ def test_sheets_are_tables_as_they_are_shown() -> None:
         f"## Sales & more\n\n{SHOWN.replace('10', '10 %')}\n",
         "## Wide\n\n| x | x |\n| --- | --- |\n| x | x |\n| x | x |\n",
     )
+
+
+def test_names_of_groups_of_columns_are_part_of_the_column_names() -> None:
+    body = (
+        '<table:table table:name="S">'
+        f"<table:table-row>{cell('City', TALL)}{cell('Sales', WIDE)}{COVERED}</table:table-row>"
+        f"<table:table-row>{COVERED}{cell('Q1')}{cell('Q2')}</table:table-row>"
+        f"<table:table-row>{cell('Lodz')}{cell('10')}{cell('20')}</table:table-row></table:table>"
+    )
+    shown = "| City | Sales Q1 | Sales Q2 |\n| --- | --- | --- |\n| Lodz | 10 | 20 |"
+    sheets = import_ods(file_of(body, kind="spreadsheet"), ORIGIN)
+    assert (sheets.pages, imported(body).pages) == ((f"## S\n\n{shown}\n",), (shown,))
 
 
 def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
@@ -259,6 +355,71 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     document = import_ods(file_of(body, styles=hidden, kind="spreadsheet"), ORIGIN)
     assert document.pages == ("## S\n\n| a | c |\n| --- | --- |\n",)
     assert document.warnings[0].message.startswith("9 letters")
+
+
+@each_row(
+    ("colour", "ground", "text", "is_seen"),
+    [
+        ("#ffffff", "", "secret", False),
+        ("#ffffff", "transparent", "secret", False),
+        ("#000000", "#000000", "secret", False),
+        ("#ffffff", "#1f3864", "secret", True),
+        ("#ffffff", "", "<text:span>secret</text:span>", True),
+    ],
+)
+def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(
+    colour: str, ground: str, text: str, is_seen: bool
+) -> None:
+    styles = (
+        '<style:style style:name="base" style:family="table-cell"><style:table-cell-properties '
+        f'fo:background-color="{ground}"/></style:style><style:style style:name="c" '
+        'style:family="table-cell" style:parent-style-name="base"><style:text-properties '
+        f'fo:color="{colour}"/></style:style>'
+    )
+    styled = cell(text, 'table:style-name="c"')
+    row = f"<table:table-row>{cell('a')}{styled}</table:table-row>"
+    table = f'<table:table table:name="S">{row}</table:table>'
+    document = import_ods(file_of(table, styles=styles, kind="spreadsheet"), ORIGIN)
+    assert ("secret" in document.pages[0]) == is_seen
+    assert [it.message[:9] for it in document.warnings] == ([] if is_seen else ["6 letters"])
+
+
+def test_comments_on_cells_and_formulas_without_values_of_sheets() -> None:
+    note = (
+        "<office:annotation><dc:creator>Ann</dc:creator><text:p>{}</text:p></office:annotation>"
+        "<text:p>{}</text:p>"
+    )
+    formula = '<table:table-cell table:formula="of:=1+1" {}/>'
+    row = "<table:table-row {}>{}</table:table-row>"
+    body = (
+        '<table:table table:name="S"><table:table-column/>'
+        + row.format("", cell("a") + cell("b") + cell("c"))
+        + row.format('table:number-rows-repeated="7"', cell(""))
+        + row.format(
+            "",
+            formula.format('table:number-columns-repeated="2" office:value-type="float"')
+            + f"<table:table-cell>{note.format('Really?', '5')}</table:table-cell>",
+        )
+        + row.format(
+            "",
+            formula.format('office:value-type="float" office:value="2"')
+            + formula.format('office:value-type="string" office:string-value=""'),
+        )
+        + row.format(
+            'table:visibility="collapse"',
+            formula.format("") + f"<table:table-cell>{note.format('gone', '')}</table:table-cell>",
+        )
+        + "</table:table>"
+    )
+    data = file_of(body, kind="spreadsheet")
+    document = import_ods(data, ORIGIN)
+    table = "## S\n\n| a | b | c |\n| --- | --- | --- |\n|  |  | 5 |\n| 2 |  |  |\n"
+    assert document.pages == (f"{table}\n[Comment on C9 by Ann: Really?]\n",)
+    assert [it.message.split(" of ")[0].split(",")[0] for it in document.warnings] == [
+        "2 formulas have no stored value",
+        "4 letters",
+    ]
+    assert import_ods(data, replace(ORIGIN, with_notes=False)).pages == (table,)
 
 
 @each_row(

@@ -113,6 +113,65 @@ def test_labels_in_a_form_object_are_found() -> None:
     assert "Name: Jan" in text_of(data)
 
 
+FORM: dict[tuple[float, float], str] = {
+    (50, 700): "Name:",
+    (50, 680): "Town:",
+    (300, 680): "Code:",
+    (50, 660): "Pay:",
+    (160, 660): "monthly",
+    (260, 660): "yearly",
+    (50, 640): "Fee:",
+    (205, 640): "EUR",
+    (50, 620): "First name",
+    (300, 620): "Last name",
+    (160, 580): "I agree.",
+    (160, 560): "Send me news.",
+    (50, 540): "This form ends here.",
+}
+FIELDS = (
+    typed("100 697 280 712", "Ann", name="n"),
+    typed("100 677 280 692", "Ulm", name="t"),
+    typed("350 677 480 692", "89073", name="c"),
+    checked("145 660 155 670", "Off"),
+    checked("245 660 255 670"),
+    typed("100 637 200 652", "45", name="f"),
+    typed("50 600 280 616", "Maria", name="m"),
+    typed("300 600 480 616", "Berg", name="b"),
+    checked("145 580 155 590"),
+    checked("145 560 155 570", "Off"),
+)
+
+
+@given(st.permutations(list(FORM.items())), st.permutations(FIELDS))
+def test_fields_are_beside_their_labels_in_any_order_of_drawing(
+    drawn: list[tuple[tuple[float, float], str]], fields: list[str]
+) -> None:
+    text = text_of(form_of(text_at(dict(drawn)), *fields))
+
+    lines = text.splitlines()
+    assert {
+        "Name: Ann",
+        "Pay: [ ] monthly [x] yearly",
+        "Fee: 45 EUR",
+        "[x] I agree.",
+        "[ ] Send me news.",
+        "This form ends here.",
+    } <= set(lines)
+    for pair in ("Town: Ulm", "Code: 89073", "First name\nMaria", "Last name\nBerg"):
+        assert pair in text
+
+
+def test_the_shown_state_of_a_radio_button_counts() -> None:
+    kids = (
+        widget("100 700 110 710", "/Parent 9 0 R /AS /Off /AP << /N << /1 6 0 R /Off 6 0 R >> >>"),
+        widget("200 700 210 710", "/Parent 9 0 R /AS /2 /AP << /N << /2 6 0 R /Off 6 0 R >> >>"),
+    )
+    group = "<< /FT /Btn /Ff 49152 /T (g) /V /2 /Opt [(a) (b)] /Kids [7 0 R 8 0 R] >>"
+    content = text_at({(50, 700): "Pay:", (115, 700): "monthly", (215, 700): "yearly"})
+
+    assert text_of(form_of(content, *kids, group)) == "Pay: [ ] monthly [x] yearly"
+
+
 @each_row("turned", [90, 180, 270])
 def test_labels_are_found_on_rotated_pages(turned: int) -> None:
     matrix, rect = {

@@ -202,3 +202,37 @@ def test_a_file_without_readable_slides_is_refused(data: bytes, reason: str) -> 
     with pytest.raises(ImportFailed) as refused:
         imported(data)
     assert reason in refused.value.reason
+
+
+def test_slides_are_within_the_sections_of_the_show() -> None:
+    titles = ["Start", "Fees", "Loans", " ", "Hidden", "End"]
+    slides = [shape(title, kind="title") for title in titles]
+    document = imported(
+        pptx_of(
+            *slides,
+            hidden=[5],
+            sections=[
+                ("Default Section", [1]),
+                ("Rules", [2, 3]),
+                ("Without slides", []),
+                ("Without text", [4]),
+                ("Not shown", [5]),
+                (" ", [6]),
+            ],
+        )
+    )
+    assert document.title == "Start"
+    assert [(it.title, it.page_start) for it in document.sections.values()] == [
+        ("Start", 1),
+        ("Rules", 2),
+        ("Fees", 2),
+        ("Loans", 3),
+        ("End", 6),
+    ]
+    assert document.sections["rules"].page_end == 5
+
+
+def test_an_empty_title_gives_no_heading() -> None:
+    document = imported(pptx_of(shape("\u200b", kind="title") + shape("Body", top=900)))
+    assert document.pages == ("Body",)
+    assert [it.title for it in document.sections.values()] == ["Slide 1"]

@@ -1,6 +1,8 @@
 """XLSX and XLS workbooks as documents."""
 
+import struct
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,11 @@ from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, I
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
 from mcp_tools_proxy.documents.importers.workbook_looks import shown_number
 from mcp_tools_proxy.domain.document import Document
-from tests.support.office_files import zip_of
+from tests.support.office_files import relations_of, zip_of
 from tests.support.tables import each_row
 from tests.support.workbooks import Cell, sheet_of, xlsx_of
 
+MAIN = 'comments xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 FILES = Path(__file__).parent / "files"
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="prices")
 
@@ -96,7 +99,9 @@ def test_numbers_and_dates_are_shown_as_in_the_program() -> None:
         (1.5, "General", None),
         (1.5, "# ?/?", None),
         (1.5, "0.0E+00", None),
-        (1e20, "0", None),
+        (1e20, "0", "100000000000000000000"),
+        (12345678901234568.0, "#,##0", "12,345,678,901,234,600"),
+        (1e21, "0", None),
         (12, "000-00", None),
         (1, "", None),
         (1, '"', None),
@@ -131,6 +136,83 @@ def test_a_table_in_the_middle_of_a_sheet_loses_its_empty_rows_and_columns() -> 
     assert document.pages == ("## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n",)
 
 
+@each_row(
+    ("head", "merged", "shown"),
+    [
+        (
+            [["Region", "Sales", None], [None, "Q1", "Q2"]],
+            "A1:A2 B1:C1",
+            "Region | Sales Q1 | Sales Q2",
+        ),
+        ([["Region", "Sales", None], [None, "Q1", "Q2"]], "B1:C1", "Region | Sales Q1 | Sales Q2"),
+        ([[None, "Sales", None], ["Region", "Q1", "Q2"]], "B1:C1", "Region | Sales Q1 | Sales Q2"),
+        (
+            [["Staff", "Cost", "Cost"], [None, "2025", "2026"]],
+            "A1:A2",
+            "Staff | Cost 2025 | Cost 2026",
+        ),
+        (
+            [["Plan"], [], [None, "Sales", None], ["City", "Q1", "Q2"]],
+            "A1:C1 B3:C3",
+            "City | Sales Q1 | Sales Q2",
+        ),
+        ([["Plan"], ["Region", "Q1", "Q2"]], "A1:B1", "Region | Q1 | Q2"),
+        ([[None, "remark " * 9], ["Region", "Q1", "Q2"]], "B1:C1", "Region | Q1 | Q2"),
+        ([["Region", "Sales", None], ["North", "5", "6"]], "B1:C1", "Region | Sales | Sales"),
+    ],
+)
+def test_names_of_groups_of_columns_are_part_of_the_column_names(
+    head: list[list[Cell]], merged: str, shown: str
+) -> None:
+    cells = "".join(f'<mergeCell ref="{it}"/>' for it in merged.split())
+    sheet = sheet_of([*head, ["East", 10, 20]], after=f"<mergeCells>{cells}</mergeCells>")
+    lines = imported(xlsx_of({"S": sheet})).pages[0].splitlines()
+    assert lines[lines.index("| --- | --- | --- |") - 1] == f"| {shown} |"
+    assert ("Plan" in lines) == (head[0] == ["Plan"])
+
+
+@each_row(
+    ("groups", "names", "shown"),
+    [
+        (
+            ["", "Sales", "", "Costs", ""],
+            [*"tabab"],
+            ["t", *["Sales a", "Sales b", "Costs a", "Costs b"]],
+        ),
+        (
+            ["", "2025", "", "2026", ""],
+            [*"tabab"],
+            ["t", *["2025 a", "2025 b", "2026 a", "2026 b"]],
+        ),
+        (["", "Sales", "Costs", "", ""], [*"tabab"], ["", "Sales", "Costs", "", ""]),
+        (["", "Sales", "", "Costs", ""], ["t", "a", "", "b", "c"], ["", "Sales", "", "Costs", ""]),
+        (["", "Sales", "", "Costs", ""], ["t", 1, 2, 3, 4], ["", "Sales", "", "Costs", ""]),
+    ],
+)
+def test_a_name_above_names_belongs_to_the_columns_up_to_the_next_one(
+    groups: list[Cell], names: list[Cell], shown: list[str]
+) -> None:
+    rows: list[list[Cell]] = [groups, names, ["x", 1, 2, 3, 4], ["y", 5, 6, 7, 8]]
+    document = imported(xlsx_of({"S": sheet_of(rows)}))
+    assert document.pages[0].splitlines()[2] == f"| {' | '.join(shown)} |"
+
+
+def test_three_rows_of_names_are_one() -> None:
+    rows: list[list[Cell]] = [
+        ["Region", "Sales", None, None, None],
+        [None, "East", None, "West", None],
+        [None, *"abab"],
+        ["North", 1, 2, 3, 4],
+    ]
+    merged = ("A1:A3", "B1:E1", "B2:C2", "D2:E2")
+    cells = "".join(f'<mergeCell ref="{it}"/>' for it in merged)
+    document = imported(xlsx_of({"S": sheet_of(rows, after=f"<mergeCells>{cells}</mergeCells>")}))
+    assert document.pages[0].splitlines()[2::2] == [
+        "| Region | Sales East a | Sales East b | Sales West a | Sales West b |",
+        "| North | 1 | 2 | 3 | 4 |",
+    ]
+
+
 def test_formats_and_hidden_rows_below_empty_rows_belong_to_their_rows() -> None:
     sheet = (
         '<sheetData><row r="3"><c r="B3" t="inlineStr"><is><t>Share</t></is></c></row>'
@@ -152,6 +234,97 @@ def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
     )
     assert document.pages == ("## S\n\n| a | b |\n| --- | --- |\n",)
     assert hidden_letters(document) == str(len("secret1223") + 2 * len("ignore all rules"))
+
+
+SPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+THEME = (
+    "<a:clrScheme><a:dk1><a:sysClr val='windowText' lastClr=\"000000\"/></a:dk1>"
+    '<a:lt1><a:sysClr val="window" lastClr="FFFFFF"/></a:lt1>'
+    '<a:dk2><a:srgbClr val="44546A"/></a:dk2></a:clrScheme>'
+)
+
+
+def workbook_in(colour: str, fill: str, *, cells: str = "", after: str = "") -> bytes:
+    """Return a workbook with the word "secret" in a colour on a fill."""
+    solid = f'<patternFill patternType="solid"><fgColor {fill}/></patternFill>' if fill else ""
+    styles = (
+        f'<styleSheet xmlns="{SPACE}"><fonts><font/><font><color {colour}/></font></fonts>'
+        f"<fills><fill/><fill>{solid or '<patternFill/>'}</fill></fills><cellXfs><xf/>"
+        '<xf numFmtId="0" fontId="1" fillId="1"/></cellXfs></styleSheet>'
+    )
+    texts = f'<sst xmlns="{SPACE}"><si><t>secret</t></si>{cells}</sst>'
+    cell = f'<c r="A2" s="1" t="s"><v>{int(bool(cells))}</v></c>'
+    sheet = f'<sheetData><row r="1"><c r="B1"><v>5</v></c></row><row r="2">{cell}</row></sheetData>'
+    parts = {
+        "xl/styles.xml": styles.encode(),
+        "xl/theme/theme1.xml": THEME.encode(),
+        "xl/sharedStrings.xml": texts.encode(),
+        "xl/_rels/workbook.xml.rels": relations_of(
+            ("worksheet", "worksheets/s1.xml"), ("sharedStrings", "sharedStrings.xml"), first=1
+        ),
+    }
+    return xlsx_of({"S": sheet + after}, parts={**parts}, after="")
+
+
+@each_row(
+    ("colour", "fill"),
+    [
+        ('rgb="FFFFFFFF"', ""),
+        ('theme="0"', ""),
+        ('indexed="9"', ""),
+        ('rgb="FF000000"', 'theme="1"'),
+        ('theme="0" tint="-0.5"', 'rgb="FF808080"'),
+        ('theme="3"', 'rgb="0044546A"'),
+    ],
+)
+def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(colour: str, fill: str) -> None:
+    document = imported(workbook_in(colour, fill))
+    assert "secret" not in document.pages[0]
+    assert hidden_letters(document) == str(len("secret"))
+
+
+@each_row(
+    ("colour", "fill", "cells", "after"),
+    [
+        ('rgb="FFFFFFFF"', 'rgb="FF1F3864"', "", ""),
+        ('rgb="FF000000"', "", "", ""),
+        ('theme="0"', 'theme="0" tint="-0.5"', "", ""),
+        ('auto="1"', 'rgb="FF000000"', "", ""),
+        ('rgb="FFFFFFFF"', "", "", '<tableParts><tablePart r:id="r9"/></tableParts>'),
+        (
+            'rgb="FFFFFFFF"',
+            "",
+            '<si><r><rPr><color rgb="FFFF0000"/></rPr><t>secret</t></r></si>',
+            "",
+        ),
+    ],
+)
+def test_text_in_another_colour_than_its_cell_is_read(
+    colour: str, fill: str, cells: str, after: str
+) -> None:
+    document = imported(workbook_in(colour, fill, cells=cells, after=after))
+    assert "secret" in document.pages[0]
+    assert not document.warnings
+
+
+@each_row(
+    ("number_format", "hidden"),
+    [(";;;", "42"), ('[Red]"";"";"";""', "42"), (";;", "42"), ("0;;", "")],
+)
+def test_number_formats_can_hide_values(number_format: str, hidden: str) -> None:
+    data = xlsx_of({"S": sheet_of([["Name", "Value"], ["x", (42, 1)]])}, formats=[number_format])
+    document = imported(data)
+    assert ("42" in document.pages[0]) == (not hidden)
+    assert bool(document.warnings) == bool(hidden)
+
+
+def test_raised_and_lowered_letters_of_texts_are_marked() -> None:
+    run = '<r><rPr><vertAlign val="{}script"/></rPr><t>{}</t></r>'
+    text = f"<r><t>H</t></r>{run.format('sub', 2)}<r><t>O, m</t></r>{run.format('super', 2)}"
+    document = imported(workbook_in('theme="1"', "", cells=f"<si>{text}</si>"))
+    assert "| H_2O, m^2 |" in document.pages[0]
+    inline = '<sheetData><row r="1"><c r="A1" t="inlineStr"><is>{}</is></c></row></sheetData>'
+    assert "| H_2O, m^2 |" in imported(xlsx_of({"S": inline.format(text)})).pages[0]
 
 
 def test_the_title_of_the_properties_is_used_unless_a_program_wrote_it() -> None:
@@ -184,6 +357,15 @@ def test_an_xls_file_is_shown_as_an_xlsx_file() -> None:
     assert hidden_letters(document) == str(len("secret12345TRUE" + "unseen" + "gone"))
 
 
+def test_comments_of_an_xls_file_are_read() -> None:
+    document = imported((FILES / "commented.xls").read_bytes())
+    assert document.pages[0].endswith(
+        "| Region | Sales Q1 | Sales Q2 |\n| --- | --- | --- |\n"
+        "| North | 10 | 20 |\n\n[Comment on A3 by Ann: Without the islands]\n"
+    )
+    assert hidden_letters(document) == str(len("x" + "unseen note"))
+
+
 @given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=4)), max_size=8))
 def test_a_damaged_xls_file_is_read_or_refused(
     changes: list[tuple[int, bytes]],
@@ -206,10 +388,120 @@ def test_errors_in_cells_are_shown() -> None:
     assert document.pages[0].splitlines()[-1] == "| #REF! | #DIV/0! | #N/A | 4 |"
 
 
+def test_formulas_without_values_are_a_warning() -> None:
+    cells = (
+        '<c r="A2"><f>SUM(B2:C2)</f></c><c r="B2"><f>1+1</f><v></v></c><c r="C2"><f t="shared" '
+        'si="0"/><v/></c><c r="D2"><f>2*2</f><v>4</v></c><c r="E2" t="str"><f>""</f><v></v></c>'
+        '<c r="F2" s="1"/><c r="G2"><f>hidden</f></c>'
+    )
+    xml = sheet_of([[*"abcdefg"], []], before='<cols><col min="7" max="7" hidden="1"/></cols>')
+    xml = xml.replace('<row r="2">', f'<row r="2">{cells}')
+    document = imported(xlsx_of({"S": xml, "H": xml}, states={"H": "hidden"}))
+    assert document.pages[0].splitlines()[-1] == "|  |  |  | 4 |  |  |"
+    assert [it.message for it in document.warnings if it.code == "formulas_without_values"] == [
+        "3 formulas have no stored value, so that the cells are empty"
+    ]
+
+
+def test_a_formula_of_a_number_with_an_empty_text_in_xls_is_one_without_a_value() -> None:
+    data = (FILES / "shown.xls").read_bytes()
+    unknown = data.replace(struct.pack("<d", -0.5 / 3), b"\3\0\0\0\0\0\xff\xff")
+    document = imported(unknown)
+    assert document.pages[0].splitlines()[-1] == "| 00042 | 50% | -3.00 | 12:00 | 6:00 |  | TRUE |"
+    assert [it.code for it in document.warnings][:1] == ["formulas_without_values"]
+    assert "formulas_without_values" not in [it.code for it in imported(data).warnings]
+
+
+XLSX_WRITER = '<calcPr calcId="124519" fullCalcOnLoad="1"/>'
+RECALCULATED = '<calcPr calcId="1" fullCalcOnLoad="1"/>'
+
+
+@each_row(
+    ("after", "second", "shown", "warnings"),
+    [
+        (RECALCULATED, "0", "|  |  | 7 |", ["formulas_without_values"]),
+        (RECALCULATED, "3", "| 0 | 3 | 7 |", []),
+        (XLSX_WRITER, "3", "|  | 3 | 7 |", ["formulas_without_values"]),
+        ("", "0", "| 0 | 0 | 7 |", []),
+    ],
+)
+def test_the_value_0_of_formulas_that_were_never_computed_is_left_out(
+    after: str, second: str, shown: str, warnings: list[str]
+) -> None:
+    cells = f'<c r="A2"><f>B2</f><v>0</v></c><c r="B2"><f>C2</f><v>{second}</v></c>'
+    xml = sheet_of([[*"abc"], [None, None, 7]]).replace('<row r="2">', f'<row r="2">{cells}')
+    document = imported(xlsx_of({"S": xml}, after=after))
+    assert document.pages[0].splitlines()[-1] == shown
+    assert [it.code for it in document.warnings] == warnings
+
+
+NOTES = """<comments xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><authors>
+<author>Ann</author><author>tc={1}</author></authors><commentList>
+<comment ref="B2" authorId="0"><text><r><t>Ann:</t></r><r><t xml:space="preserve">
+without tax</t></r></text></comment>
+<comment ref="A1" authorId="1"><text><t>[Threaded comment] Which region?</t></text></comment>
+<comment ref="C2" authorId="0"><text><t>unseen</t></text></comment></commentList></comments>"""
+THREADS = """<ThreadedComments
+xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments">
+<threadedComment ref="A1" personId="{P}" id="{1}"><text>Which region?</text></threadedComment>
+<threadedComment ref="A1" personId="{Q}" id="{2}" parentId="{1}"><text>North</text>
+</threadedComment></ThreadedComments>"""
+PEOPLE = """<personList
+xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments">
+<person displayName="Bob Low" id="{P}"/></personList>"""
+
+
+def test_comments_on_cells_stand_after_the_table_with_their_authors() -> None:
+    parts = {
+        "xl/worksheets/_rels/s1.xml.rels": relations_of(
+            ("comments", "../comments/comment1.xml"),
+            ("threadedComment", "/xl/threadedComments/threadedComment1.xml"),
+        ),
+        "xl/comments/comment1.xml": NOTES.encode(),
+        "xl/threadedComments/threadedComment1.xml": THREADS.encode(),
+        "xl/persons/person.xml": PEOPLE.encode(),
+    }
+    xml = sheet_of([[*"abc"], [1, 2, 3]], before='<cols><col min="3" max="3" hidden="1"/></cols>')
+    data = xlsx_of({"S": xml}, parts=parts)
+    document = imported(data)
+    table = "## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert document.pages == (
+        f"{table}\n[Comment on A1 by Bob Low: Which region?]\n\n[Comment on A1: North]\n\n"
+        "[Comment on B2 by Ann: without tax]\n",
+    )
+    assert hidden_letters(document) == str(len("c3" + "unseen"))
+    without = import_workbook(data, replace(ORIGIN, with_notes=False))
+    assert without.pages == (table,)
+    assert hidden_letters(without) == str(len("c3"))
+
+
+def test_many_comments_have_pages_of_their_own() -> None:
+    comment = '<comment ref="AB{}" authorId="0"><text><t>{}</t></text></comment>'
+    listed = "".join(comment.format(number, "word " * 20) for number in range(1, 101))
+    parts = {
+        "xl/worksheets/_rels/s1.xml.rels": relations_of(("comments", "../comments1.xml")),
+        "xl/comments1.xml": f"<{MAIN}><commentList>{listed}</commentList></comments>".encode(),
+    }
+    pages = imported(xlsx_of({"S": sheet_of([["a"]])}, parts=parts)).pages
+    assert len(pages) > 2
+    assert all(page.lstrip().startswith("[Comment on AB") for page in pages[1:])
+    assert all(len(page.encode()) <= PAGE_BYTES for page in pages)
+
+
+FAR = (
+    '<sheetData><row r="1"><c r="A1"><v>1</v></c></row>'
+    '<row r="7000"><c r="ZZ7000"><v>1</v></c></row></sheetData>'
+)
+
+
 @each_row(
     ("data", "reason"),
     [
         (xlsx_of({"S": sheet_of([])}), "is empty"),
+        (
+            xlsx_of({"S": '<sheetData><row><c r="A1"><f>1+1</f></c></row></sheetData>'}),
+            "has only formulas without stored values",
+        ),
         (xlsx_of({"S": sheet_of([["x"]])}, states={"S": "hidden"}), "hidden sheets"),
         (xlsx_of({"S": "<sheetData><row"}), "is not a readable spreadsheet"),
         (zip_of({"xl/workbook.xml": b"<x"}), "is not a readable"),
@@ -223,7 +515,36 @@ def test_errors_in_cells_are_shown() -> None:
             ),
             "has a sheet of 1048576 rows and 16384 columns: delete the cells far from the table",
         ),
+        (xlsx_of({f"S{it}": FAR for it in range(20)}), "has sheets with cells far from"),
     ],
 )
 def test_a_workbook_that_cannot_be_read_is_refused(data: bytes, reason: str) -> None:
     assert reason in refused(data)
+
+
+def test_a_part_of_comments_belongs_to_one_sheet_and_columns_are_hidden_once() -> None:
+    comments = f'<{MAIN}><commentList><comment ref="A1"><text><t>note</t></text></comment>'
+    parts = {"xl/comments1.xml": f"{comments}</commentList></comments>".encode()}
+    for sheet in ("s1", "s2"):
+        name = f"xl/worksheets/_rels/{sheet}.xml.rels"
+        parts[name] = relations_of(("comments", "../comments1.xml"))
+    hidden = "<cols>" + '<col min="2" max="16384" hidden="1"/>' * 2 + "</cols>"
+    sheet = hidden + sheet_of([["a", "b"]])
+    pages = "".join(imported(xlsx_of({"S": sheet, "T": sheet}, parts=parts)).pages)
+    assert pages.count("note") == 1
+    assert (pages.count("| a |"), "b" in pages.replace("by", "")) == (2, False)
+
+
+@each_row(
+    "sheet",
+    [
+        '<cols><col min="2" max="2" width="0"/></cols><sheetData><row r="1">{}</row></sheetData>',
+        '<cols><col min="2" max="2" hidden = "1"/></cols><sheetData><row>{}</row></sheetData>',
+        '<sheetData><row><c><v>7</v></c></row><row r="2" ht="0.5">{}</row></sheetData>',
+    ],
+)
+def test_rows_and_columns_without_size_are_hidden(sheet: str) -> None:
+    at = "2" if 'r="2"' in sheet else "1"
+    cells = f'<c r="A{at}"><v>7</v></c><c r="B{at}" t="str"><v>secret</v></c>'
+    text = "".join(imported(xlsx_of({"S": sheet.format(cells)})).pages)
+    assert ("7" in text, "secret" in text) == (True, False)

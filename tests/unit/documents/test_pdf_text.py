@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.pdf_ideographs import join_ideographs
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from tests.support.glyph_pages import glyph_page
 from tests.support.tables import each_row
 
@@ -76,6 +77,8 @@ def written(text: str) -> str:
             "so E = mc^{2} holds, as the firm AB^{2} says",
             "so E = mc^2 holds, as the firm AB [2] says",
         ),
+        ("use 1^{1}/_{2} cups of b^{2}/a^{2}", "use 1 1/2 cups of b^2/a^2"),
+        ("at 25^{o}C, no 45^{2} euros", "at 25°C, no 45^2 euros"),
         ("103 and 10 3 stay", "103 and 10 3 stay"),
     ],
 )
@@ -102,6 +105,55 @@ def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:
     pdf.set_font_size(7)
     pdf.text(18.6, 18.5, "1")
     assert "[1]" in page_of(pdf)
+
+
+@each_row(
+    ("mark", "note", "size", "y", "text"),
+    [
+        ("2", "2", 8, 270, "The fee is 45 [2] euros."),
+        ("2", "2.", 8, 270, "The fee is 45 [2] euros."),
+        ("3", "2", 8, 270, "The fee is 45^3 euros."),  # another note
+        ("2", "2", 12, 270, "The fee is 45^2 euros."),  # not in small type
+        ("2", "2", 8, 10, "The fee is 45^2 euros."),  # above
+        ("2", "2", 8, 50, "The fee is 45^2 euros."),  # not at the bottom
+    ],
+)
+def test_a_number_with_a_footnote_has_a_mark_not_an_exponent(
+    mark: str, note: str, size: float, y: float, text: str
+) -> None:
+    pdf, x = new_page(), 20.0
+    parts = ((12, 20.0, "The fee is 45"), (8, 18.4, mark), (12, 20.0, " euros."))
+    for part_size, part_y, part in parts:
+        pdf.set_font_size(part_size)
+        pdf.text(x, part_y, part)
+        x += pdf.get_string_width(part)
+    pdf.set_font_size(12)
+    pdf.text(20, 100, "It is due within ten days of the first reading.")
+    pdf.set_font_size(size)
+    pdf.text(20, y, f"{note} See the rules of 2019.")
+    assert text in page_of(pdf).splitlines()
+
+
+def test_footnotes_may_have_raised_marks_and_fractions_are_none() -> None:
+    pdf = new_page()
+    places = (
+        (20.0, ((12, 0, "The fee is 45"), (8, -1.6, "2"), (12, 0, " euros in 12"), (8, -1.6, "4"))),
+        (30.0, ((12, 0, "Use 1"), (8, -1.6, "3"), (12, 0, "/"), (8, 1, "4"), (12, 0, " cups."))),
+        (270.0, ((6, -1, "2"), (8, 0, "See the rules of the year 2019."))),
+        (274.0, ((6, -1, "3"), (8, 0, "See the rules of the year 2020."))),
+    )
+    for y, parts in places:
+        x = 20.0
+        for size, rise, part in parts:
+            pdf.set_font_size(size)
+            pdf.text(x, y + rise, part)
+            x += pdf.get_string_width(part)
+    assert page_of(pdf).splitlines() == [
+        "The fee is 45 [2] euros in 12^4",
+        "Use 1 3/4 cups.",
+        "[2] See the rules of the year 2019.",
+        "[3] See the rules of the year 2020.",
+    ]
 
 
 def test_a_high_footnote_mark_is_apart_from_the_next_word() -> None:
@@ -161,7 +213,7 @@ def test_right_to_left_lines_are_in_reading_order(
 
 
 def seen_from_left(text: str, *, marks_apart: bool = False) -> bytes:
-    """Return a PDF with what a line looks like, from left; marks follow their letter."""
+    """Return a PDF of a line in the order of sight, from left; marks follow their letter."""
     places: list[tuple[float, float, str]] = []
     x, y = 50.0, 700.0
     for letter in text:
@@ -219,6 +271,30 @@ def test_letter_spaced_characters_are_joined(gaps: list[float], text: str, expec
         glyphs.append((x, 700.0, letter))
         x += 12 + gap
     assert import_pdf(glyph_page(glyphs), ORIGIN).pages == (expected,)
+
+
+def letters_at(lines: dict[tuple[int, int], str], *, down: bool = False) -> bytes:
+    """Return a PDF with lines of letters that are placed one by one."""
+    dx, dy = (0, -14) if down else (12, 0)
+    places = [
+        (float(x + number * dx), float(y + number * dy), letter)
+        for (x, y), line in lines.items()
+        for number, letter in enumerate(line)
+        if letter != " "
+    ]
+    return glyph_page(places)
+
+
+def test_letters_placed_one_by_one_are_lines_on_a_page_with_little_text() -> None:
+    lines = {(50, 780): "Black tea", (530, 780): "2.20", (50, 764): "Sum", (530, 764): "2.20"}
+    document = import_pdf(letters_at(lines), ORIGIN)
+    assert document.pages == ("Black tea 2.20\nSum 2.20",)
+    assert QuotableDocument(document).find("Black tea 2.20")
+
+
+def test_vertical_text_is_read_downwards() -> None:
+    lines = {(500, 750): "吾輩は猫である", (470, 750): "名前はまだ無い", (440, 750): "どこで生れた"}
+    assert import_pdf(letters_at(lines, down=True), ORIGIN).pages == ("\n".join(lines.values()),)
 
 
 def test_mathematical_letters_do_not_prevent_corrections() -> None:

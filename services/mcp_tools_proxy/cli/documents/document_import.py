@@ -40,6 +40,7 @@ from mcp_tools_proxy.cli.documents.import_facts import (
     warning_facts,
 )
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile, read_rights
+from mcp_tools_proxy.cli.documents.source_folder import stem_of
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import (
     document_files,
@@ -253,9 +254,9 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         every ten seconds.
 
         Of a FOLDER, only new and changed files are imported, several at a time. The ids are the
-        relative paths without suffix. Hidden files and links are skipped. --prune changes nothing
-        if the folder is empty. With --json: imported, unchanged, new_readers, failed, removed,
-        kept, warnings and skipped.
+        relative paths without suffix. Hidden files, links and files that are not documents by their
+        content are skipped. --prune changes nothing if the folder is empty. With --json: imported,
+        unchanged, new_readers, failed, removed, kept, warnings and skipped.
         """
         chosen = FolderOptions(
             source=source or "",
@@ -406,7 +407,7 @@ class _Wanted:
         )
 
     def options(self, path: Path) -> ImportOptions:
-        stem = unicodedata.normalize("NFC", path.stem)  # some systems store decomposed names (NFD)
+        stem = unicodedata.normalize("NFC", stem_of(path.name))  # some systems store names in NFD
         doc_id = stem if self.doc_id is None else self.doc_id
         return ImportOptions(
             tenant_id=self.tenant_id,
@@ -475,9 +476,13 @@ class _Batch:
 
     async def _import(self, path: Path, label: str) -> None:
         options = self._wanted.options(path)
+        if any("\ud800" <= character <= "\udfff" for character in options.doc_id):
+            raise ImportFailed("has a name that is not UTF-8: rename it, or add --doc-id")
         key = (options.tenant_id, options.doc_id)
         if options.doc_id in self._done:
-            raise ImportFailed(f"another of these files has the id {options.doc_id}")
+            raise ImportFailed(
+                f"another of these files has the id {options.doc_id}: import it with --doc-id"
+            )
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
         document, original = await self._document(path, options, label)
@@ -498,7 +503,7 @@ class _Batch:
     ) -> tuple[Document, bytes | None]:
         """Import a file; return the document, and its PDF if it is kept."""
         try:
-            source = await asyncio.to_thread(path.open, "rb")
+            source = await asyncio.to_thread(open, path, "rb", opener=_open_at_once)
         except OSError as error:
             raise ImportFailed(f"cannot be read: {error.strerror}") from error
         with source, page_progress(label) as show_pages:
@@ -530,6 +535,11 @@ class _Batch:
             )
         for warning in warnings:
             echo(f"{path}: {spell_warning(warning)}", err=True)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for a writer, as a plain open of a pipe does."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _exists(what: str) -> ImportFailed:

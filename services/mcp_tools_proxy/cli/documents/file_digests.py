@@ -26,7 +26,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 class KnownDigest(NamedTuple):
-    """The stamp of a file, and the SHA-256 of its content in hex."""
+    """The stamp of a file, and the SHA-256 of its content in hex, or why it is not a document."""
 
     stamp: FileStamp
     digest: str
@@ -56,14 +56,19 @@ class FileDigests:
                 }
         return {}
 
-    def keep(self, path: str, known: KnownDigest) -> None:
-        """Keep a digest, unless the file could change without another stamp."""
-        if time.time_ns() - max(known.stamp.mtime_ns, known.stamp.ctime_ns) < _SETTLED_NS:
-            return
-        with self._file.using() as database:
-            if database is not None:
-                row = (os.fsencode(path), *known.stamp, known.digest)
-                database.execute("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?, ?)", row)
+    def keep(self, found: Mapping[str, KnownDigest]) -> None:
+        """Keep digests by path, except of files that could change without another stamp."""
+        settled = time.time_ns() - _SETTLED_NS
+        rows = [
+            (os.fsencode(path), *known.stamp, known.digest)
+            for path, known in found.items()
+            if max(known.stamp.mtime_ns, known.stamp.ctime_ns) <= settled
+        ]
+        if rows:
+            with self._file.using() as database:
+                if database is not None:
+                    statement = "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?, ?)"
+                    database.executemany(statement, rows)
 
     @contextmanager
     def locked(self, tenant_id: str, source: str) -> Iterator[None]:

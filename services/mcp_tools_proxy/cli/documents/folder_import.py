@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -19,7 +20,12 @@ from mcp_tools_proxy.cli.documents.files_progress import files_progress
 from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile, RightsRule
-from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, SourceFolder
+from mcp_tools_proxy.cli.documents.source_folder import (
+    FileStamp,
+    SourceFiles,
+    SourceFolder,
+    matches,
+)
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.output import counted, echo, print_json
 from mcp_tools_proxy.documents.document_writer import (
@@ -38,6 +44,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
+from mcp_tools_proxy.documents.importers.import_worker import MEMORY_BYTES
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -62,6 +69,8 @@ _OTHER_FOLDER = (
     "its document was imported from another folder; name the source with --source, by "
     "the same name if this is the same folder, otherwise by another name"
 )
+
+_TOO_LARGE = "has over 1 GiB, the memory of an import: cut it into parts"
 
 _CONFLICT = "the document was changed by another program during the import; run the import again"
 
@@ -108,9 +117,10 @@ async def import_folder(
 ) -> bool:
     """Import a folder, print the result, and return whether all succeeded. Raises Unusable."""
     has_ocr = bool(options_of("", "", ()).ocr_languages)
-    suffixes = {it for it, kind in KINDS.items() if has_ocr or kind is not FileKind.PICTURE}
     try:
-        folder = await asyncio.to_thread(SourceFolder, root, suffixes)
+        folder = await asyncio.to_thread(
+            partial(SourceFolder, root, has_ocr=has_ocr, include=options.include)
+        )
     except OSError as error:
         raise Unusable(f"{root} cannot be opened: {error.strerror}") from error
     digests = FileDigests(settings.cache_dir or default_folder(), root)
@@ -184,6 +194,9 @@ class FolderImport:
         self._kept: list[str] = []
         """Why documents without files were kept."""
         self._found = SourceFiles()
+        has_ocr = bool(options_of("", "", ()).ocr_languages)
+        self._not_a_document = f"not a document ({IMPORTER_VERSION}{', OCR' if has_ocr else ''}): "
+        """Begins an entry that has no digest; a new version, or OCR, reads the file again."""
         self._importers: dict[tuple[tuple[str, ...], bool, bool], str] = {}
         """Versions of importers with options, by what differs between the files."""
 
@@ -191,6 +204,8 @@ class FolderImport:
         """Import and remove documents, and print the result; return whether all succeeded."""
         try:
             found = await self._list_files()
+            known = await asyncio.to_thread(self._digests.load)
+            await asyncio.to_thread(self._set_aside_others, known)
             heads = await all_heads(self._writer, self._tenant_id)
             plan = plan_import(
                 found,
@@ -205,7 +220,7 @@ class FolderImport:
                 _report(path, reason)
             for path, reason in sorted(found.failed.items()):
                 self._fail(path, reason)
-            await self._import_all(plan.files)
+            await self._import_all(plan.files, known)
             if self._options.prunes and not self._ended:
                 await self._prune(plan)
         except asyncio.CancelledError:
@@ -223,8 +238,32 @@ class FolderImport:
             raise Unusable(f"{self._folder.root} cannot be listed: {error.strerror}") from error
         return self._found
 
-    async def _import_all(self, files: Sequence[PlannedFile]) -> None:
-        known = await asyncio.to_thread(self._digests.load)
+    def _set_aside_others(self, known: Mapping[str, KnownDigest]) -> None:
+        """Skip the files without a known suffix whose content is not a document. Blocks."""
+        found, include = self._found, self._options.include
+        mark = self._not_a_document
+        kept: dict[str, KnownDigest] = {}
+        for path in sorted(found.unknown):
+            if include and not matches(path, include):
+                continue
+            earlier = known.get(path)
+            if include and earlier is not None and earlier.digest.startswith(mark):
+                earlier = None  # --include can name files of programs
+            if earlier is None or earlier.stamp != found.files[path] or self._options.reads_all:
+                try:
+                    stamp, reason = self._folder.look_into(path)
+                except ImportFailed as error:
+                    found.set_aside(path, error.reason)
+                    continue
+                earlier = KnownDigest(stamp, mark + reason if reason else "")
+                kept[path] = earlier
+            if earlier.digest.startswith(mark):
+                found.set_aside(path, earlier.digest.removeprefix(mark))
+        self._digests.keep(kept)
+
+    async def _import_all(
+        self, files: Sequence[PlannedFile], known: Mapping[str, KnownDigest]
+    ) -> None:
         waiting = [it for it in files if not await self._is_done(it, known.get(it.path))]
         queue = iter(waiting)
         jobs = self._options.jobs or min(usable_cpus(), MAX_JOBS)
@@ -299,7 +338,7 @@ class FolderImport:
         with await asyncio.to_thread(self._folder.open, file.path) as opened:
             stamp, digest, copied = await asyncio.to_thread(self._read, file, opened)
             if copied is None:
-                await asyncio.to_thread(self._digests.keep, file.path, KnownDigest(stamp, digest))
+                await self._keep_digest(file, stamp, digest)
                 await self._keep(file)
                 return
         with copied:
@@ -327,13 +366,16 @@ class FolderImport:
             keep_readers=not sets_readers,
             original=original,
         )
-        await asyncio.to_thread(self._digests.keep, file.path, KnownDigest(stamp, digest))
+        await self._keep_digest(file, stamp, digest)
         self._note("imported", file.path, file.doc_id)
         if document.warnings:
             self._warnings.append({"file": file.path, "warnings": warning_facts(document.warnings)})
         for warning in document.warnings:
             _report(file.path, spell_warning(warning))
         await self._vectors.add(document, head.version)
+
+    async def _keep_digest(self, file: PlannedFile, stamp: FileStamp, digest: str) -> None:
+        await asyncio.to_thread(self._digests.keep, {file.path: KnownDigest(stamp, digest)})
 
     def _read(self, file: PlannedFile, opened: BinaryIO) -> tuple[FileStamp, str, BinaryIO | None]:
         """Return a file's stamp, digest and a copy; None instead of the copy if it is unchanged.
@@ -342,6 +384,8 @@ class FolderImport:
         Raises ImportFailed, ImportUnavailable.
         """
         stamp = FileStamp.of(os.fstat(opened.fileno()))
+        if stamp.size > MEMORY_BYTES:  # a copy could fill the disk
+            raise ImportFailed(_TOO_LARGE)
         if file.head is not None and file.head.source is not None:
             digest = _digest_of(opened)
             self._folder.check_unchanged(file.path, opened, stamp)
@@ -371,7 +415,7 @@ class FolderImport:
         """Return the importer's version, with a hash of the options that change its result."""
         rule = self._options.rights.rule_of(file.path)
         kind = KINDS.get(os.path.splitext(file.path)[1].lower())
-        may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE)
+        may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE, None)
         is_untrusted = rule is not None and rule.untrusted
         key = (() if rule is None else tuple(rule.tags), may_need_ocr, is_untrusted)
         if key not in self._importers:
@@ -450,7 +494,7 @@ class FolderImport:
             print_json(self._as_object())
         else:
             echo(", ".join(self._counts()))
-        for line in filter(None, [*self._kept, self._ended]):
+        for line in filter(None, [*self._skipped_lines(), *self._kept, self._ended]):
             echo(line, err=True)
 
     def _counts(self) -> list[str]:
@@ -468,6 +512,15 @@ class FolderImport:
         if skipped := len(self._found.skipped) + len(self._found.others):
             counts.append(f"{skipped} skipped")
         return counts
+
+    def _skipped_lines(self) -> Iterator[str]:
+        """Yield a line for each reason why files are not documents."""
+        paths: dict[str, list[str]] = {}
+        for path, reason in sorted(self._found.others.items()):
+            paths.setdefault(reason, []).append(path)
+        for reason, (first, *more) in paths.items():
+            others = f" and {counted(len(more), 'other file')}" if more else ""
+            yield f"skipped {printable(first)}{others}: {reason}"
 
     def _as_object(self) -> Mapping[str, object]:
         return {
@@ -523,7 +576,7 @@ def _digest_of(file: BinaryIO) -> str:
 
 def _copy(file: BinaryIO, to: BinaryIO) -> str:
     """Copy a file and return the SHA-256 of the copy."""
-    digest = sha256()
+    digest, copied = sha256(), 0
     while True:
         try:
             piece = file.read(_PIECE_BYTES)
@@ -532,6 +585,9 @@ def _copy(file: BinaryIO, to: BinaryIO) -> str:
         if not piece:
             return digest.hexdigest()
         digest.update(piece)
+        copied += len(piece)
+        if copied > MEMORY_BYTES:  # it grows
+            raise ImportFailed(_TOO_LARGE)
         try:
             to.write(piece)
         except OSError as error:

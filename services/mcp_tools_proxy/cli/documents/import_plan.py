@@ -4,9 +4,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
-from posixpath import splitext
 
-from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, matches
+from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, matches, stem_of
 from mcp_tools_proxy.documents.folder.file_scan import canonical_name
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -149,7 +148,7 @@ class _Names:
 
 def _candidates(path: str) -> Iterator[str]:
     whole = _plain(path)
-    stem = _plain(splitext(path)[0])
+    stem = _plain(stem_of(path))
     unique = sha256(path.encode()).hexdigest()
     yield stem
     yield whole

@@ -2,9 +2,10 @@
 
 import fnmatch
 import os
+import re
 import stat
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from hashlib import sha256
 from itertools import chain
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind, kind_of_start
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_PATH_CHARS = 1_000
@@ -19,6 +21,32 @@ MAX_PATH_CHARS = 1_000
 _NOT_DOCUMENTS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 _LOCK_FILES = "~$"
 """Start of the names of Word's and Excel's lock files; those of LibreOffice start with a dot."""
+
+_COPIES = frozenset(
+    (".bak", ".old", ".orig", ".tmp", ".temp", ".swp", ".part", ".partial", ".crdownload", ".lock")
+)
+_SOURCES = re.compile(
+    r"""\.(?:
+    # programs and web sites
+    asm|bas|bash|bat|c|cc|cgi|class|cmake|cmd|coffee|cpp|cs|css|cxx|d|dart|ejs|erl|exs?|f90|fs
+    |go|gradle|groovy|h|hh|hpp|hs|hxx|java|jl|js|jsx|kts?|less|lua|m|mjs|mk|ml|mm|pas|pl|pm
+    |ps1|psm1|pyi?|pyx|r|rb|rs|s|sass|scala|scss|sh|sql|svelte|swift|tcl|tsx?|vbs?|vue|zsh
+    # settings, logs and data of programs
+    |cfg|conf|env|geojson|har|ini|ipynb|log|map|plist|properties|reg|toml|webmanifest|xsd|xslt?|ya?ml
+    # programs
+    |apk|app|deb|dll|dylib|exe|jar|msi|nupkg|o|pyc|rpm|so|vsix|wasm|whl
+    )""",
+    re.VERBOSE,
+)
+_WEB_PAGES = frozenset((".asp", ".aspx", ".jsp", ".php"))
+_PAGE_PROGRAM = re.compile(rb"<%|<\?php|<\?=|<jsp:|<asp:|runat=.?server", re.IGNORECASE)
+_LOOKED_INTO = 256 * 1024
+"""Bytes of a web page in which a program has a mark."""
+
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
+_COPY = "is a backup or temporary copy: rename it to import it"
+_SOURCE = "belongs to a program: if it has text for readers, import it as a single file"
+_PICTURE = "is a picture: add --ocr-languages to read it by OCR"
 
 CHANGED = "was changed while it was read; the next run imports it"
 
@@ -43,13 +71,14 @@ class FileStamp(NamedTuple):
 class SourceFiles:
     """The content of a folder, by relative paths with ``/``.
 
-    ``others`` are files of unsupported types, ``skipped`` entries that are never imported, with the
-    reasons. ``failed`` are files and folders that could not be examined. ``folders`` have all
-    subfolders.
+    ``unknown`` are the ``files`` without a known suffix. ``others`` are files that are not
+    documents, ``skipped`` entries that are never imported, with the reasons. ``failed`` are files
+    and folders that could not be examined. ``folders`` have all subfolders.
     """
 
     files: dict[str, FileStamp] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    others: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
@@ -64,6 +93,11 @@ class SourceFiles:
                 folder = folder.rpartition("/")[0]
         return self.folders - used - set(self.failed)
 
+    def set_aside(self, path: str, reason: str) -> None:
+        """Skip a file that is not a document."""
+        del self.files[path]
+        self.others[path] = reason
+
     def may_have(self, path: str) -> bool:
         """Return whether a file exists, or could: its folder could not be listed."""
         if any(path in them for them in (self.files, self.others, self.skipped, self.failed)):
@@ -74,12 +108,13 @@ class SourceFiles:
 class SourceFolder:
     """A folder to import. All methods block."""
 
-    def __init__(self, root: Path, suffixes: Collection[str]) -> None:
-        """Open the folder. Raises OSError."""
+    def __init__(self, root: Path, *, has_ocr: bool = False, include: Sequence[str] = ()) -> None:
+        """Open the folder; the content decides on suffixes in ``include``. Raises OSError."""
         self.root = root
         self.identity = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         """Tells folders of one name apart, without the host name: that of a container changes."""
-        self._suffixes = suffixes
+        self._has_ocr = has_ocr
+        self._named = {os.path.splitext(pattern)[1].lower() for pattern in include} - {""}
         self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -89,12 +124,13 @@ class SourceFolder:
     def list_files(self, *, but: Path | None = None) -> SourceFiles:
         """List the folder without hidden files, lock files and ``but``. Raises OSError."""
         found = SourceFiles()
+        left_out = None if but is None else but.stat()
         folders = [""]
         while folders:
             prefix = folders.pop()
             try:
                 with os.scandir(self.root / prefix) as entries:
-                    folders += self._sort(entries, prefix, found, but)
+                    folders += self._sort(entries, prefix, found, left_out)
             except OSError as error:
                 if not prefix:
                     raise
@@ -106,7 +142,7 @@ class SourceFolder:
         entries: Iterator[os.DirEntry[str]],
         prefix: str,
         found: SourceFiles,
-        but: Path | None,
+        left_out: os.stat_result | None,
     ) -> list[str]:
         """Add the entries of one folder to ``found``; return its subfolders."""
         folders = []
@@ -122,7 +158,7 @@ class SourceFolder:
                 if stat.S_ISDIR(status.st_mode):
                     folders.append(f"{path}/")
                     found.folders.add(path)
-                elif but is None or not os.path.samestat(status, but.stat()):
+                elif left_out is None or not os.path.samestat(status, left_out):
                     self._add(path, status, found)
             except FileNotFoundError:
                 continue
@@ -131,12 +167,39 @@ class SourceFolder:
         return folders
 
     def _add(self, path: str, status: os.stat_result, found: SourceFiles) -> None:
+        suffix = os.path.splitext(path)[1].lower()
         if not stat.S_ISREG(status.st_mode):
             found.skipped[path] = _kind_of(status.st_mode)
-        elif Path(path).suffix.lower() in self._suffixes:
-            found.files[path] = FileStamp.of(status)
+        elif KINDS.get(suffix) is FileKind.PICTURE and not self._has_ocr:
+            found.others[path] = _PICTURE
+        elif suffix not in self._named and (reason := _reason_of(path, suffix)):
+            found.others[path] = reason
         else:
-            found.others.add(path)
+            found.files[path] = FileStamp.of(status)
+            if suffix not in KINDS:
+                found.unknown.add(path)
+
+    def look_into(self, path: str) -> tuple[FileStamp, str]:
+        """Return the stamp of a file, and why it is not a document, or "". Raises ImportFailed."""
+        with self.open(path) as file:
+            stamp = FileStamp.of(os.fstat(file.fileno()))
+            try:
+                kind = kind_of_start(file)
+                if self._is_program(path, kind, file):
+                    return stamp, _SOURCE
+            except ImportFailed as error:
+                return stamp, error.reason
+            except OSError as error:
+                raise ImportFailed(f"cannot be read: {error.strerror}") from error
+        return stamp, _PICTURE if kind is FileKind.PICTURE and not self._has_ocr else ""
+
+    def _is_program(self, path: str, kind: FileKind | None, file: BinaryIO) -> bool:
+        """Return whether a file named as a program that writes web pages is not a saved page."""
+        suffix = os.path.splitext(path)[1].lower()
+        if suffix not in _WEB_PAGES or suffix in self._named:
+            return False
+        file.seek(0)
+        return kind is not FileKind.HTML or bool(_PAGE_PROGRAM.search(file.read(_LOOKED_INTO)))
 
     def open(self, path: str) -> BinaryIO:
         """Open a file below the folder. Raises ImportFailed.
@@ -186,8 +249,21 @@ class SourceFolder:
         return False
 
 
+def stem_of(path: str) -> str:
+    """Return a path without its suffix; "Dr. Smith" and "2027.03.05" have none."""
+    stem, suffix = os.path.splitext(path)
+    return stem if _SUFFIX.fullmatch(suffix) else path
+
+
 def _is_hidden(name: str) -> bool:
     return name.startswith((".", _LOCK_FILES)) or name.lower() in _NOT_DOCUMENTS
+
+
+def _reason_of(path: str, suffix: str) -> str:
+    """Return why a file is not a document by its name, or ""."""
+    if suffix in _COPIES or path.endswith("~"):
+        return _COPY
+    return _SOURCE if _SOURCES.fullmatch(suffix) else ""
 
 
 def _problem_of(path: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Literal
 from mcp_tools_proxy.domain.document import Document, ImportWarning, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import join_first
-from mcp_tools_proxy.wire.text import TAGGED_FLAGS, cut_utf8
+from mcp_tools_proxy.wire.text import TAGGED_FLAGS, cut_utf8, utf8_len
 
 IMPORTER_VERSION = "1"
 """Increased by each release whose importers extract other text: `documents import FOLDER` then
@@ -27,11 +27,16 @@ imports all files again."""
 PAGE_BYTES = 8000
 """Maximum page of a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
 
+MAX_ROW_BYTES = 20_000
+"""Maximum row of a table with the column names: the default size of an answer to a model."""
+
 MAX_HEADINGS = 100_000
 """Sections of a document; 300,000 of them are 33 MB of JSON."""
 
 MAX_RANGES = 20
 """Page ranges listed; a book with a picture on every other page would fill screens."""
+
+_TABLE_RULE = re.compile(r"(?=[^\n]*-)[-: \t]*\|[-:| \t]*\n")
 
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 _ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
@@ -59,6 +64,7 @@ class WarningCode(StrEnum):
     HIDDEN_TEXT = "hidden_text"
     GUESSED_ENCODING = "guessed_encoding"
     LOST_EQUATION = "lost_equation"
+    FORMULAS_WITHOUT_VALUES = "formulas_without_values"
 
 
 def warning(code: WarningCode, message: str) -> ImportWarning:
@@ -66,6 +72,17 @@ def warning(code: WarningCode, message: str) -> ImportWarning:
     return ImportWarning(code.value, message)
 
 
+def lost_equations(count: int) -> tuple[ImportWarning, ...]:
+    """Return the warning about equations that were not read completely, if there are any."""
+    if not count:
+        return ()
+    noun = "equation" if count == 1 else "equations"
+    message = f"{count} {noun} could not be converted completely"
+    return (warning(WarningCode.LOST_EQUATION, message),)
+
+
+EMPTY = "is empty: check that it is the right file"
+TOO_DEEP = "is nested too deeply to be read: save it with fewer levels"
 NO_FORMATS = (
     "cannot be read by this installation: install mcp-tools-proxy[formats], or use the image tag "
     ":formats"
@@ -194,22 +211,42 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
     """Cut ``text`` into pages of at most PAGE_BYTES; joined, they are ``text`` again.
 
     A page ends at the last of ``edges`` (ascending offsets) that fits, otherwise after a line,
-    a word or a character.
+    a word or a character. A row of a table up to MAX_ROW_BYTES is not cut.
     """
     pages: list[str] = []
     start = 0
     while start < len(text):
-        page = cut_utf8(text[start : start + PAGE_BYTES], PAGE_BYTES)
-        limit = start + len(page)
+        limit = start + len(cut_utf8(text[start : start + PAGE_BYTES], PAGE_BYTES))
         if limit < len(text):
             edge = bisect_right(edges, limit)
             if edge and edges[edge - 1] > start:
                 limit = edges[edge - 1]
-            elif mark := next((mark for mark in "\n " if mark in page), ""):
-                limit = start + page.rindex(mark) + 1
+            else:
+                limit = _page_end(text, start, limit)
         pages.append(text[start:limit])
         start = limit
     return tuple(pages)
+
+
+def _page_end(text: str, start: int, limit: int) -> int:
+    """Return the end of the last line up to ``limit``; column names stay with the first row."""
+    end = max(text.rfind("\n", start, limit) + 1, start)
+    last_line = max(text.rfind("\n", start, end - 1) + 1, start) if end > start else start
+    is_in_names = end > start and _TABLE_RULE.fullmatch(text, last_line, end) is not None
+    if end > start and not is_in_names:
+        return end
+    names = max(text.rfind("\n", start, last_line - 1) + 1, start) if last_line > start else start
+    if names - start > PAGE_BYTES // 2:
+        return names
+    if is_in_names or text[start] == "|":
+        row_end = text.find("\n", limit, start + MAX_ROW_BYTES) + 1 or len(text)
+        if row_end - start <= MAX_ROW_BYTES and utf8_len(text[start:row_end]) <= MAX_ROW_BYTES:
+            while text.startswith("\n", row_end):  # no page of an empty line
+                row_end += 1
+            return row_end
+    if is_in_names:
+        return names if names > start else end
+    return text.rfind(" ", start, limit) + 1 or limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from io import BytesIO, TextIOWrapper
 from itertools import islice
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -77,7 +78,7 @@ class _CsvFile:
         self._delimiter = self._delimiter or self._likeliest(text[:_SAMPLE_CHARS])
         widths = Counter(map(_width, self._rows(self._text)))
         if not widths:
-            raise ImportFailed("is empty")
+            raise ImportFailed(EMPTY)
         self._columns = max(widths)
         self._usual = max(widths, key=lambda width: (widths[width], width))
         self._skipped = 1
@@ -114,7 +115,7 @@ class _CsvFile:
             yield from (row for row in rows if _width(row))
         except csv.Error as error:
             raise ImportFailed(
-                f"is not a readable .csv file: line {rows.line_num}: {error}"
+                f"is not a readable .csv file: correct line {rows.line_num} ({error})"
             ) from error
 
     def _likeliest(self, sample: str) -> str:

@@ -7,13 +7,14 @@ from typing import Literal
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
-    WarningCode,
     build_document,
+    lost_equations,
     one_line,
-    warning,
 )
 from mcp_tools_proxy.documents.importers.docx_blocks import (
     PAGE_START,
@@ -38,6 +39,7 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     NoteReference,
     ParagraphText,
     WordState,
+    listed_notes,
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
@@ -64,7 +66,7 @@ def import_docx(data: bytes, options: ImportOptions) -> Document:
     try:
         return _WordFile(data, options).document()
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
 
 
 class _WordFile:
@@ -91,6 +93,7 @@ class _WordFile:
         """Read everything. Raises ImportFailed."""
         root = self._package.root()
         mark_open_fields(root)
+        self.state.listed_notes = listed_notes(root, self.styles)
         body = root.find("w_body")
         sections = [] if body is None else list(_section_properties(body))
         story = WordStory(
@@ -105,7 +108,7 @@ class _WordFile:
         footers = self._running_titles(sections, "footer")
         blocks = [*headers, *blocks, *footers]
         if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
-            raise ImportFailed("is empty")
+            raise ImportFailed(EMPTY)
         pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
         title = own_title(" ".join(self._title)) or self._property_title() or self._first_heading
         return build_document(
@@ -195,11 +198,7 @@ class _WordFile:
         )
 
     def _warnings(self) -> Iterator[ImportWarning]:
-        if lost := self.state.equations.unknown + self.state.lost_pictures:
-            noun = "equation" if lost == 1 else "equations"
-            yield warning(
-                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely"
-            )
+        yield from lost_equations(self.state.equations.unknown + self.state.lost_pictures)
 
 
 StoryKind = Literal["body", "cell", "box", "note", "running title"]
@@ -340,7 +339,8 @@ class WordStory:
             self._file.add_heading(title)
             yield _heading(runs, level, shown, page_starts)
         else:
-            yield self._body_text(runs, label if shown else None)
+            is_labelled = label is not None and (shown or label.is_bullet)
+            yield self._body_text(runs, label if is_labelled else None)
 
     def _body_text(self, runs: list[Run], label: ListLabel | None) -> Block:
         """Return a paragraph or list item of visible text."""
@@ -354,6 +354,11 @@ class WordStory:
             self._columns.clear()
             return Block(text=leading + visible, flat=flat)
         lines = visible.split("\n")
+        if not label.text:  # pandoc writes the further paragraphs of an item with blank bullets
+            while self._columns and not _continues(label, self._columns[-1][0]):
+                self._columns.pop()
+            margin = " " * (self._columns[-1][1] if self._columns else 0)
+            return Block(text=leading + margin + f"\n{margin}".join(lines), flat=flat)
         while self._columns and not _is_within(label, self._columns[-1][0]):
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
@@ -462,6 +467,13 @@ def _is_within(item: ListLabel, outer: ListLabel) -> bool:
     if item.list_id == outer.list_id or item.left is None or outer.left is None:
         return item.level > outer.level
     return item.left >= outer.left + _LEAST_INDENT
+
+
+def _continues(blank: ListLabel, item: ListLabel) -> bool:
+    """Return whether a paragraph with a blank bullet belongs to an item, or is below it."""
+    if blank.left is None or item.left is None:
+        return blank.level >= item.level
+    return blank.left > item.left - _LEAST_INDENT
 
 
 _LEAST_INDENT = 100

@@ -7,7 +7,13 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from mcp_tools_proxy.documents.importers.base import Heading, paginate
-from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
+from mcp_tools_proxy.documents.importers.pipe_table import (
+    MergedText,
+    cut_table,
+    header_rows,
+    merged_header,
+    table_lines,
+)
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 PAGE_START = "\x02"
@@ -18,6 +24,9 @@ _MAX_DRAWN_CHARS = 40_000
 
 _LONGEST_REPEAT = 200
 """Merged cells with longer texts are only marked."""
+
+_TABLE_END = re.compile(r"\n\n")
+"""Between the parts of a table that is larger than a page."""
 
 _FEWEST_LINES = 3
 _LONGEST_LINE = 80
@@ -104,6 +113,7 @@ def lay_out(
         for number, part in enumerate(text.split(PAGE_START)):
             if number:
                 starts.append(offset)
+            edges += (offset + it.end() for it in _TABLE_END.finditer(part) if block.is_table)
             parts.append(part)
             offset += len(part)
         previous = block
@@ -276,7 +286,7 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
             pending = after
         else:
             pending += before + after
-    headers = max(headers, _header_rows(grid))
+    headers = max(headers, header_rows(_texts(grid)))
     if 1 < headers < len(texts):
         texts[:headers] = [merged_header(texts[:headers])]
         marks[:headers] = [sum(marks[:headers])]
@@ -288,50 +298,27 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
     )
 
 
-def _header_rows(grid: list[list[TableCell | None]]) -> int:
-    """Return 2 if the first row has the names of groups of columns, otherwise 1.
-
-    Each of its cells spans columns or two rows, or is empty. Without one that spans two rows, the
-    second row has names, and numbers are below them.
-    """
-    if len(grid) < 3 or len(grid[0]) != len(grid[1]) or not grid[0]:
-        return 1
-    first, second = grid[:2]
-    tall = [cell is second[at] for at, cell in enumerate(first)]
-    wide = [
-        cell in (first[at - 1 : at] + first[at + 1 : at + 2]) and bool(_text(cell))
-        for at, cell in enumerate(first)
-    ]
-    groups = [at for at, is_wide in enumerate(wide) if is_wide and not tall[at]]
-    if not groups or not all(
-        tall[at] or wide[at] or not _text(cell) for at, cell in enumerate(first)
-    ):
-        return 1
-    if any(tall):
-        return 2
-    names = [_text(cell) for cell in second]
-    has_names = all(names) and not any(map(_NUMBER.fullmatch, names))
-    has_numbers = any(
-        _NUMBER.fullmatch(_text(line[at])) for line in grid[2:] for at in groups if at < len(line)
-    )
-    return 2 if has_names and has_numbers else 1
+def _texts(grid: list[list[TableCell | None]]) -> list[list[str]]:
+    """Return the texts of cells; merged ones have the same object."""
+    texts: dict[int, MergedText] = {id(None): MergedText()}
+    return [[_text(cell, texts) for cell in line] for line in grid]
 
 
-_NUMBER = re.compile(r"(?!(?:19|20)\d\d\Z)[-+−(]?[\d.,\s]*\d[\d.,\s]*[%€$£)]*")
-"""A number, but not a year, which can name a column."""
-
-
-def _text(cell: TableCell | None) -> str:
-    return "" if cell is None else cell.text.strip(f"{PAGE_START} ")
+def _text(cell: TableCell | None, texts: dict[int, MergedText]) -> MergedText:
+    if id(cell) not in texts and cell is not None:
+        texts[id(cell)] = MergedText(cell.text.strip(f"{PAGE_START} "))
+    return texts[id(cell)]
 
 
 def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:
     """Join the lines of a table; its header is repeated on each page."""
     head, body = lines[:2], lines[2:]
-    shown = [PAGE_START * marks[0] + head[0], head[1]]
+    parts: list[tuple[int, list[str]]] = [(marks[0], [])]
     for line, pages in zip(body, marks[1:], strict=True):
-        shown += [PAGE_START * pages + head[0], head[1], line] if pages else [line]
-    return "\n".join(shown)
+        if pages:
+            parts.append((pages, []))
+        parts[-1][1].append(line)
+    return "\n".join(PAGE_START * pages + cut_table([*head, *rows]) for pages, rows in parts)
 
 
 def _page_starts(row: TableRow) -> tuple[int, int]:

@@ -194,7 +194,7 @@ class Numbering:
         self, level: _ListLevel, levels: Mapping[int, _ListLevel], counts: Mapping[int, int]
     ) -> str:
         if level.number_format == "bullet":
-            return "-" if level.text and not level.is_hidden else ""
+            return "-" if level.text.strip() and not level.is_hidden else ""
 
         def shown(match: re.Match[str]) -> str:
             at = int(match[1]) - 1

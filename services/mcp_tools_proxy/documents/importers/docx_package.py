@@ -54,7 +54,9 @@ class WordPackage:
         self._archive = XmlArchive(data, ".docx")
         self._names = {name.lower(): name for name in self._archive.names}
         if not any(name.startswith("word/") for name in self._names):
-            raise ImportFailed("is not a .docx file: it does not contain a Word text")
+            raise ImportFailed(
+                "is not a .docx file: it does not contain a Word text; save it again"
+            )
         roots = self.relations("").values()
         self.main = self._first(roots, "officeDocument") or _MAIN
         self._core = self._first(roots, "core-properties") or "docProps/core.xml"
@@ -64,7 +66,9 @@ class WordPackage:
         """Return the text. Raises ImportFailed."""
         root = self.part(self.main)
         if root is None or root.tag != "w_document":
-            raise ImportFailed("is not a readable .docx file: it does not contain a Word text")
+            raise ImportFailed(
+                "is not a readable .docx file: it does not contain a Word text; save it again"
+            )
         return root
 
     def part(self, name: str) -> Element | None:

@@ -1,7 +1,7 @@
 """The text of a paragraph of a Word file: runs, fields, links, equations, notes and controls."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import field
 from xml.etree.ElementTree import Element
 
@@ -23,6 +23,7 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     RunStyle,
 )
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_FIELDS, PAGE_NUMBER
+from mcp_tools_proxy.documents.importers.superscripts import may_be_note
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_OPEN_FIELDS = 50
@@ -68,6 +69,27 @@ _PRIVATE_USE = re.compile("[\uf000-\uf0ff]")
 """Codes of these fonts as office programs write them: 0xF000 and more."""
 
 
+_CONTEXT = 20
+
+_NOTE_NUMBER = re.compile(r"\d{1,3}")
+
+
+def listed_notes(root: Element, styles: Styles) -> Set[str]:
+    """Return the raised numbers that paragraphs begin with: notes that an author wrote as text."""
+    found: set[str] = set()
+    for paragraph in root.iter("w_p"):
+        first = next((it for it in paragraph.iter("w_r") if it.find("w_t") is not None), None)
+        number = "" if first is None else "".join(it.text or "" for it in first.iterfind("w_t"))
+        if first is None or not _NOTE_NUMBER.fullmatch(number.strip()):
+            continue
+        style = value_of(paragraph, "w_pPr/w_pStyle") or styles.default_paragraph
+        is_raised = styles.text_format(first.find("w_rPr"), style, None).script in {"^", "note"}
+        text = "".join(it.text or "" for it in paragraph.iter("w_t")).strip()
+        if is_raised and text[len(number.strip()) :].lstrip()[:1].isalpha():
+            found.add(number.strip())
+    return found
+
+
 class WordState:
     """What the paragraphs of a file share: styles, counters, and where pages start."""
 
@@ -77,6 +99,7 @@ class WordState:
         self.equations = EquationWriter()
         self.hidden_chars = 0
         self.lost_pictures = 0
+        self.listed_notes: Set[str] = frozenset()
         self.has_word_pages = False
         self.has_picture_behind = False
         self._notes: dict[tuple[str, str], str] = {}
@@ -209,7 +232,19 @@ class ParagraphText:
         self._runs, self._anchored = [], Anchored()
         self._style, self._background = style, background
         self._inside(paragraph)
+        if self._state.listed_notes:
+            self._mark_notes()
         return self._runs, self._anchored
+
+    def _mark_notes(self) -> None:
+        """Mark raised numbers after numbers whose notes are paragraphs of the file."""
+        before = ""
+        for number, (text, style) in enumerate(self._runs):
+            if style.script == "^" and text.strip() in self._state.listed_notes:
+                after = "".join(it for it, _ in self._runs[number + 1 : number + 3])
+                if may_be_note(before, after):
+                    self._runs[number] = text, style._replace(script="note")
+            before = (before + text)[-_CONTEXT:]
 
     def _inside(self, parent: Element) -> None:
         for child in parent:
@@ -448,7 +483,9 @@ def mark_open_fields(root: Element) -> None:
         if kind == "begin":
             begun.append(mark)
             if len(begun) > MAX_OPEN_FIELDS:
-                raise ImportFailed(f"has more than {MAX_OPEN_FIELDS} fields within each other")
+                raise ImportFailed(
+                    f"has more than {MAX_OPEN_FIELDS} fields within each other: export it as PDF"
+                )
         elif kind == "end" and begun:
             begun.pop()
     for mark in begun:

@@ -1,7 +1,7 @@
 """Imports EPUB books: the chapters in reading order, through the importer of web pages."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from html import unescape
 from posixpath import dirname, join, normpath
@@ -12,10 +12,12 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
+    hidden_letters,
     iso_date,
     language_tag,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.front_matter import MAX_TAG_CHARS, MAX_TAGS
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
@@ -44,30 +46,45 @@ _NCX_ENTRY = re.compile(
 _INNER_LINK = re.compile(r"""\bhref=(["'])(?![a-zA-Z][\w+.-]*:)[^"']*\1""")
 """A link to another chapter: its address means nothing outside the book."""
 
+_LINK_TAG = re.compile(r"<a\b[^<>]*>", re.IGNORECASE)
+_TOC_LINK = re.compile(r"""\bepub:type=["'](?:[\w-]+ )*toc\b""")
+_HREF = re.compile(r"""\bhref=["']([^"'<>]*)["']""")
+_TAG_AND_TEXT = re.compile(r"<(/?)(\w+)[^<>]*?(/?)>([^<]*)")
+_LINKS = frozenset({"a", "h1", "h2", "h3", "h4", "h5", "h6"})
 _TAG = re.compile(r"<[^<>]*>")
+_HEADING_TEXT = re.compile(r"<h[1-6]\b[^<>]*>[^<]*", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _Book:
-    """The parts of a book by name, in reading order, and the titles of its table of contents."""
+    """The parts of a book by name, in reading order, and the titles of its table of contents.
+
+    ``contents`` are the parts that the book names as its tables of contents.
+    """
 
     facts: FileFacts
-    chapters: dict[str, None] = field(default_factory=dict)
+    chapters: Sequence[str] = ()
+    contents: set[str] = field(default_factory=set)
     titles: dict[str, str] = field(default_factory=dict)
 
 
 def import_epub(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a book; headings of the chapters become sections.
 
-    A chapter without headings has its title in the table of contents. Raises ImportFailed.
+    A chapter without headings has its title in the table of contents, which itself is left out.
+    Chapters outside the reading order, such as answers, which reading systems open by links only,
+    follow the others and do not interrupt them. Raises ImportFailed.
     """
-    archive = XmlArchive(data, ".epub", xml=(".opf", "container.xml", "encryption.xml"))
+    archive = XmlArchive(data, ".epub", xml=("*.opf", "*container.xml", "*encryption.xml"))
     _check_protection(archive)
     book = _book(archive, options)
     texts: list[str] = []
     hidden_chars = 0
     for chapter in book.chapters:
         html = _text(archive, chapter, options)
+        is_named = chapter in book.contents and _is_navigation(html)
+        if is_named or _repeats_contents(book, chapter, html):
+            continue
         page = f"{_style(archive, chapter, html)}{_INNER_LINK.sub('', html)}"
         converted = html_to_markdown(page, with_link_targets=options.with_link_targets)
         hidden_chars += converted.hidden_chars
@@ -97,31 +114,102 @@ def _book(archive: XmlArchive, options: ImportOptions) -> _Book:
     part = next((it.get("full-path", "") for it in roots), "")
     package = archive.parse(part, _PREFIXES)
     if package is None:
-        raise ImportFailed("is not a readable .epub file: it has no list of chapters")
+        raise ImportFailed(
+            "is not a readable .epub file: it has no list of chapters; convert it again"
+        )
     items = {it.get("id", ""): it for it in package.iter("opf:item")}
     book = _Book(
         facts=FileFacts(
             title=own_title(_value(package, "dc:title")),
             language=language_tag(_value(package, "dc:language")),
             date=iso_date(_value(package, "dc:date")),
+            tags=_tags(package),
         )
     )
-    for reference in package.iter("opf:itemref"):
-        item = items.get(reference.get("idref", ""))
-        if item is not None and "html" in item.get("media-type", "html"):
-            book.chapters[_resolved(part, item.get("href", ""))] = None
+    book.chapters = _chapters(part, package, items)
+    book.contents.update(
+        _part(part, it.get("href", ""))
+        for it in package.iter("opf:reference")
+        if it.get("type") == "toc"
+    )
     for item in items.values():
         contents = _resolved(part, item.get("href", ""))
         if "nav" in item.get("properties", "").split():
-            links = _NAV_LINK.findall(_text(archive, contents, options))
-            _add_titles(book, contents, links)
+            text = _text(archive, contents, options)
+            book.contents.add(contents)
+            book.contents.update(_part(contents, it) for it in _landmarks(text))
+            _add_titles(book, contents, _NAV_LINK.findall(text))
         elif item.get("media-type") == "application/x-dtbncx+xml":
             _add_titles(book, contents, _ncx_links(_text(archive, contents, options)))
     return book
 
 
+def _values(package: Element, tag: str) -> Iterator[str]:
+    return ("".join(it.itertext()) for it in package.iter(tag))
+
+
 def _value(package: Element, tag: str) -> str:
-    return one_line(next(("".join(it.itertext()) for it in package.iter(tag)), ""))
+    return one_line(next(_values(package, tag), ""))
+
+
+def _tags(package: Element) -> tuple[str, ...]:
+    tags = (one_line(it) for text in _values(package, "dc:subject") for it in text.split(";"))
+    return tuple(dict.fromkeys(it for it in tags if 0 < len(it) <= MAX_TAG_CHARS))[:MAX_TAGS]
+
+
+def _chapters(part: str, package: Element, items: Mapping[str, Element]) -> list[str]:
+    """Return the chapters in reading order, then those that are not part of it, each once."""
+    found: dict[str, bool] = {}
+    for reference in package.iter("opf:itemref"):
+        item = items.get(reference.get("idref", ""))
+        if item is not None and "html" in item.get("media-type", "html"):
+            is_linear = reference.get("linear") != "no"
+            found.setdefault(_part(part, item.get("href", "")), is_linear)
+    return sorted(found, key=lambda it: not found[it])
+
+
+def _is_navigation(html: str) -> bool:
+    """Return whether links and headings are most of a page's text.
+
+    A chapter can contain a table of contents. A link that does not end has no text.
+    """
+    navigation = others = 0
+    is_nav, pending = False, None
+    for end, name, is_empty, text in _TAG_AND_TEXT.findall(html[max(html.find("<body"), 0) :]):
+        letters = hidden_letters([text])
+        if name == "nav":
+            is_nav = not end
+        elif name in _LINKS and not is_empty:
+            navigation += (pending or 0) if end else 0
+            others += 0 if end else (pending or 0)
+            pending = None if end else 0
+        if is_nav:
+            navigation += letters
+        elif pending is None:
+            others += letters
+        else:
+            pending += letters
+    return navigation > others + (pending or 0)
+
+
+def _repeats_contents(book: _Book, chapter: str, html: str) -> bool:
+    """Return whether a page has only a heading, and links to chapters by their titles."""
+    body = html[max(html.find("<body"), 0) :]
+    found: set[str] = set()
+    for target, text in _NAV_LINK.findall(body):
+        part = _part(chapter, target)
+        if book.titles.get(part) != one_line(unescape(_TAG.sub("", text))):
+            return False
+        found.add(part)
+    rest = _TAG.sub("", _HEADING_TEXT.sub("", _NAV_LINK.sub("", body)))
+    return len(found) > 1 and 2 * len(found) >= len(book.titles) and not hidden_letters([rest])
+
+
+def _landmarks(text: str) -> Iterator[str]:
+    """Yield the addresses of the tables of contents that a navigation page names."""
+    for link in _LINK_TAG.findall(text):
+        if _TOC_LINK.search(link):
+            yield from _HREF.findall(link)
 
 
 def _ncx_links(text: str) -> Iterator[tuple[str, str]]:
@@ -135,8 +223,13 @@ def _ncx_links(text: str) -> Iterator[tuple[str, str]]:
 
 def _add_titles(book: _Book, contents: str, links: Iterable[tuple[str, str]]) -> None:
     for target, title in links:
-        part = _resolved(contents, target.partition("#")[0])
+        part = _part(contents, target)
         book.titles.setdefault(part, one_line(unescape(_TAG.sub("", title))))
+
+
+def _part(part: str, target: str) -> str:
+    """Return the part that an address in another part points to, without its fragment."""
+    return _resolved(part, target.partition("#")[0])
 
 
 def _resolved(part: str, target: str) -> str:

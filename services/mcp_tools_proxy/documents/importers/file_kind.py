@@ -2,19 +2,20 @@
 
 import json
 import re
+import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from io import BytesIO
-from typing import Final
+from typing import BinaryIO, Final
 from zipfile import BadZipFile, ZipFile
 
-from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.base import EMPTY, NO_FORMATS, ImportFailed
 from mcp_tools_proxy.documents.importers.text_encoding import decode_wide
 from mcp_tools_proxy.documents.importers.text_form import is_markdown, is_table, start_of
 
 HEAD_BYTES = 4096
-"""Enough of a file for ``may_need_ocr``."""
+"""Enough of a file for ``may_need_ocr`` and ``kind_of_start``."""
 
 
 class FileKind(StrEnum):
@@ -81,12 +82,12 @@ _PICTURES = (
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 
-_PROGRAM = "is a program, not a document"
+_PROGRAM = "is a program: choose a document"
 _ARCHIVE = "is an archive: unpack it, and import the files in it"
 _RECORDING = "is a recording without text: import its transcript"
 _APPLE = "is an Apple Pages, Numbers or Keynote file: export it as DOCX, XLSX, PPTX or PDF"
 _PROTECTED = "has a password: save it without one"
-_DAMAGED_ZIP = "is damaged, or was cut short: its ZIP archive cannot be opened"
+_DAMAGED_ZIP = "is damaged, or was cut short: copy it again, or save it again in its program"
 
 _REFUSED: Sequence[tuple[int, bytes, str]] = (
     *((0, mark, _PROGRAM) for mark in (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")),
@@ -157,6 +158,19 @@ _FOLDERS: Mapping[str, FileKind | str] = {
 }
 """By the names of the entries, where no main part is declared."""
 
+_ZIP_ENTRY = re.compile(
+    rb"PK\x03\x04.{4}(?P<method>..).{16}(?P<name_bytes>..)(?P<more_bytes>..)", re.DOTALL
+)
+_DEFLATED = b"\x08\x00"
+_MEDIA_TYPE_BYTES = 100
+_OFFICE_ENTRIES = ("[Content_Types].xml", "_rels/", "docProps/", "customXml/")
+"""First entries of Office files, whose other entries tell the kind."""
+
+_OLE_SECTOR_BITS = (9, 12)
+_MAX_OLE_SECTORS = 128
+_OLE_ENTRY_BYTES = 128
+_OLE_HEADER_SECTORS = 109
+
 _DECLARED_BYTES = 1024 * 1024
 """Limit for ``[Content_Types].xml``, which has a line per part."""
 
@@ -193,6 +207,27 @@ def _is_picture(head: bytes) -> bool:
         or (head[:4], head[8:12]) == (b"RIFF", b"WEBP")
         or (head[:2] == b"BM" and head[6:10] == b"\0\0\0\0" and head[15:18] == b"\0\0\0")
     )
+
+
+def kind_of_start(file: BinaryIO) -> FileKind | None:
+    """Return the kind of an open file without a known suffix, by few of its bytes.
+
+    None is an Office file of any kind. The file is not parsed, as this process has secrets.
+
+    Raises ImportFailed if it is not a document, and OSError.
+    """
+    head = file.read(HEAD_BYTES)
+    if head.startswith(_ZIP):
+        return _kind_of_zip_start(head)
+    if head.startswith(_OLE):
+        return _kind_among(set(_ole_streams(file, head)))
+    kind = kind_of(head, "")
+    start = head.lstrip(_BLANK).lower()
+    if start.startswith(b"#!"):
+        raise ImportFailed(_PROGRAM)
+    if kind in (FileKind.TEXT, FileKind.MARKDOWN) and start.startswith((b"<?xml", b"<svg")):
+        raise ImportFailed("is XML: to import it as text, import it as a single file")
+    return kind
 
 
 def kind_of(data: bytes, suffix: str) -> FileKind:
@@ -235,27 +270,61 @@ def _kind_of_zip(data: bytes) -> FileKind:
 def _kind_in(archive: ZipFile) -> FileKind | str:
     """Return the kind of a ZIP archive, or the reason to refuse it."""
     names = archive.namelist()
-    if "mimetype" in names:
-        media_type = _start_of(archive, "mimetype").strip()
-        if kind := _OPEN_KINDS.get(media_type):
-            manifest = "META-INF/manifest.xml"
-            is_encrypted = manifest in names and b":encryption-data" in _start_of(archive, manifest)
-            return _PROTECTED if is_encrypted and kind is not FileKind.EPUB else kind
-        if media_type.startswith(_OPEN_DOCUMENT):
-            return "is an OpenDocument slide show or drawing: export it as PPTX or PDF"
+    if "mimetype" in names and (found := _declared(_start_of(archive, "mimetype"))):
+        manifest = "META-INF/manifest.xml"
+        is_encrypted = manifest in names and b":encryption-data" in _start_of(archive, manifest)
+        return _PROTECTED if is_encrypted and found is not FileKind.EPUB else found
     if "[Content_Types].xml" in names and (
         main := _MAIN_PART.search(_start_of(archive, "[Content_Types].xml"))
     ):
         return _MAIN_KINDS[main[1]]
+    return _kind_by_names(names) or _ARCHIVE
+
+
+def _declared(media_type: bytes) -> FileKind | str | None:
+    media_type = media_type.strip()
+    if media_type in _OPEN_KINDS or not media_type.startswith(_OPEN_DOCUMENT):
+        return _OPEN_KINDS.get(media_type)
+    return "is an OpenDocument slide show or drawing: export it as PPTX or PDF"
+
+
+def _kind_by_names(names: Sequence[str]) -> FileKind | str | None:
     for start, found in _FOLDERS.items():
         if any(name.startswith(start) for name in names):
             return found
-    return _ARCHIVE
+    return None
+
+
+def _kind_of_zip_start(head: bytes) -> FileKind | None:
+    """Return the kind of a ZIP archive by its first entries; None for an Office file of any."""
+    names: list[str] = []
+    found: FileKind | str | None = None
+    for entry in _ZIP_ENTRY.finditer(head):
+        end = entry.end() + int.from_bytes(entry["name_bytes"], "little")
+        names.append(head[entry.end() : end].decode("latin-1"))
+        if names == ["mimetype"]:
+            content = head[end + int.from_bytes(entry["more_bytes"], "little") :]
+            if entry["method"] == _DEFLATED:
+                content = _inflated(content)
+            found = _declared(content.partition(b"PK")[0])
+    found = found or _kind_by_names(names)
+    if isinstance(found, FileKind):
+        return found
+    if found is None and any(name.startswith(_OFFICE_ENTRIES) for name in names):
+        return None
+    raise ImportFailed(found or _ARCHIVE)
 
 
 def _start_of(archive: ZipFile, name: str) -> bytes:
     with archive.open(name) as entry:
         return entry.read(_DECLARED_BYTES)
+
+
+def _inflated(content: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, _MEDIA_TYPE_BYTES)
+    except zlib.error:
+        return b""
 
 
 def _kind_of_ole(data: bytes) -> FileKind:
@@ -264,10 +333,50 @@ def _kind_of_ole(data: bytes) -> FileKind:
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
     try:
-        with OleFileIO(data) as file:
+        with OleFileIO(BytesIO(data)) as file:  # bytes of a short file would be a path
             streams = {entry[0] for entry in file.listdir(streams=True, storages=False)}
     except (OSError, ValueError, IndexError, RecursionError) as error:
         raise ImportFailed("is a damaged Office file: open it, and save it again") from error
+    return _kind_among(streams)
+
+
+def _ole_streams(file: BinaryIO, head: bytes) -> Iterator[str]:
+    """Yield the names of the streams at the top of an OLE file."""
+    directory = _ole_directory(file, head)
+    waiting, seen = [_number(directory, 76)], set[int]()
+    while waiting:
+        place = waiting.pop() * _OLE_ENTRY_BYTES
+        entry = directory[place : place + _OLE_ENTRY_BYTES]
+        if len(entry) < _OLE_ENTRY_BYTES or place in seen:
+            continue
+        seen.add(place)
+        waiting += (_number(entry, 68), _number(entry, 72))
+        yield entry[: max(0, min(64, entry[64]) - 2)].decode("utf-16-le", "replace")
+
+
+def _ole_directory(file: BinaryIO, head: bytes) -> bytes:
+    bits = head[30] if len(head) > _OLE_ENTRY_BYTES else 0
+    if bits not in _OLE_SECTOR_BITS:
+        return b""
+    parts: list[bytes] = []
+    sector = _number(head, 48)
+    for _ in range(_MAX_OLE_SECTORS):
+        file.seek((sector + 1) << bits)
+        parts.append(file.read(1 << bits))
+        table, place = divmod(sector, (1 << bits) // 4)
+        if not parts[-1] or table >= _OLE_HEADER_SECTORS:
+            break
+        file.seek(((_number(head, 76 + 4 * table) + 1) << bits) + 4 * place)
+        sector = _number(file.read(4), 0)
+    return b"".join(parts)
+
+
+def _number(data: bytes, place: int) -> int:
+    return int.from_bytes(data[place : place + 4], "little")
+
+
+def _kind_among(streams: Collection[str]) -> FileKind:
+    """Return the kind of an OLE file by the names of its streams. Raises ImportFailed."""
     for stream, found in _OLE_STREAMS:
         if stream in streams:
             if isinstance(found, FileKind):
@@ -278,9 +387,9 @@ def _kind_of_ole(data: bytes) -> FileKind:
 
 def _kind_of_text(data: bytes, named: FileKind | None, suffix: str) -> FileKind:
     if not data.strip(_BLANK):
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     if _is_binary(data[:HEAD_BYTES]):
-        raise ImportFailed("is neither text nor a file of a known kind")
+        raise ImportFailed("is neither text nor a file of a known kind: export it as PDF or text")
     head = data[:HEAD_BYTES].lstrip(_BLANK).replace(b"\0", b"")  # UTF-16 as ASCII
     if found := _marked_text(head, named):
         return found

@@ -4,10 +4,10 @@ PDFium reports a missing map also for fonts that need none, so the characters ar
 """
 
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator
-from ctypes import c_void_p, cast
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from ctypes import addressof, c_void_p, cast
+from itertools import pairwise, repeat
 from typing import Any
 
 from pypdfium2 import PdfTextPage, raw
@@ -37,16 +37,27 @@ _SCRIPTS = """
 _KNOWN_SCRIPTS = frozenset(_SCRIPTS.split())
 
 
+def may_have_glyph_codes(textpage: PdfTextPage) -> bool:
+    """Return whether a page has characters without a map, or private ones."""
+    page, count = textpage.raw, textpage.count_chars()
+    if not _PRIVATE.isdisjoint(map(raw.FPDFText_GetUnicode, repeat(page), _sample(count))):
+        return True
+    return 1 in map(raw.FPDFText_HasUnicodeMapError, repeat(page), range(0, count, _SHORT_WORD))
+
+
+def _sample(count: int) -> range:
+    return range(0, count, 1 + count // _SAMPLED_CHARS)
+
+
 def is_glyph_codes(textpage: PdfTextPage) -> bool:
     """Return whether a page's text is codes of glyphs instead of characters."""
-    count = textpage.count_chars()
     total = unmapped = private = 0
-    for index in range(0, count, 1 + count // _SAMPLED_CHARS):
+    for index in _sample(textpage.count_chars()):
         code = raw.FPDFText_GetUnicode(textpage, index)
         if code in _BLANKS:
             continue
         total += 1
-        private += 0xE000 <= code <= 0xF8FF
+        private += code in _PRIVATE
         unmapped += raw.FPDFText_HasUnicodeMapError(textpage, index) == 1
     if private > total * MOST_UNMAPPED:
         return True
@@ -55,27 +66,32 @@ def is_glyph_codes(textpage: PdfTextPage) -> bool:
 
 def glyph_code_objects(textpage: PdfTextPage) -> list[Any]:
     """Return the text objects whose fonts have no character map, on a page with other fonts."""
-    count = textpage.count_chars()
-    has_error = raw.FPDFText_HasUnicodeMapError
-    if not any(has_error(textpage, index) == 1 for index in range(0, count, _SHORT_WORD)):
-        return []
-    objects: dict[int, dict[int, Any]] = {}
-    texts: dict[int, str] = {}
-    unmapped: Counter[int] = Counter()
+    page, count = textpage.raw, textpage.count_chars()
+    errors = list(map(raw.FPDFText_HasUnicodeMapError, repeat(page), range(count)))
+    objects: dict[int, Any] = {}
+    fonts: dict[int, int | None] = {}
+    indexes: dict[int, list[int]] = defaultdict(list)
     for index in range(count):
-        shape = raw.FPDFText_GetTextObject(textpage, index)
-        font = cast(raw.FPDFTextObj_GetFont(shape), c_void_p).value if shape else None
-        if font is None:
+        shape = raw.FPDFText_GetTextObject(page, index)
+        if not shape:
             continue
-        objects.setdefault(font, {})[cast(shape, c_void_p).value or 0] = shape
-        texts[font] = texts.get(font, "") + chr(raw.FPDFText_GetUnicode(textpage, index))
-        unmapped[font] += has_error(textpage, index) == 1
-    return [
-        shape
-        for font, text in texts.items()
-        if unmapped[font] > MOST_UNMAPPED * len(text) and _is_codes(text)
-        for shape in objects[font].values()
-    ]
+        address = addressof(shape.contents)
+        if address not in objects:
+            objects[address] = shape
+            fonts[address] = cast(raw.FPDFTextObj_GetFont(shape), c_void_p).value
+        font = fonts[address]
+        if font is not None:
+            indexes[font].append(index)
+    codes = {font for font, places in indexes.items() if _are_codes(page, places, errors)}
+    return [shape for address, shape in objects.items() if fonts[address] in codes]
+
+
+def _are_codes(page: Any, places: Sequence[int], errors: Sequence[int]) -> bool:
+    """Return whether the characters of a font are codes of glyphs."""
+    unmapped = sum(errors[it] == 1 for it in places)
+    if unmapped <= MOST_UNMAPPED * len(places):
+        return False
+    return _is_codes("".join(chr(raw.FPDFText_GetUnicode(page, it)) for it in places))
 
 
 _SHORT_WORD = 3
@@ -101,6 +117,7 @@ def _is_codes(text: str) -> bool:
 _TIMES = 2
 
 _BLANKS = frozenset({0, 9, 10, 13, 32, 160})
+_PRIVATE = frozenset(range(0xE000, 0xF900))
 
 
 def is_language(text: str) -> bool:

@@ -4,10 +4,12 @@ Lexbor (selectolax) parses it as browsers do. Nothing is fetched or run.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FORMATS,
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -18,7 +20,8 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
-from mcp_tools_proxy.documents.importers.text_encoding import decode_text
+from mcp_tools_proxy.documents.importers.text_encoding import DecodedText, decode_text
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -44,6 +47,17 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LANG = re.compile(rb"<html\b[^>]{0,999}?\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
+
+_TITLE_NAMES = (
+    "citation_title",
+    "dc.title",
+    "dcterms.title",
+    "og:title",
+    "twitter:title",
+)
+"""Metadata that name a page whose title is missing or a default of a program."""
+
+_MOST_TITLES = 20
 
 _DATE_NAMES = frozenset(
     {
@@ -71,10 +85,7 @@ class ConvertedHtml:
 
 def import_html(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a web page; headings become sections. Raises ImportFailed."""
-    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
-    decoded = decode_text(
-        data, options, declared=_found(_CHARSET, head), language=_found(_LANG, head)
-    )
+    decoded = decode_html(data, options)
     converted = html_to_markdown(decoded.text, with_link_targets=options.with_link_targets)
     return build_from_markdown(
         converted.markdown,
@@ -82,6 +93,17 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
         facts=converted.facts,
         warnings=decoded.warnings,
         hidden_chars=converted.hidden_chars,
+    )
+
+
+def decode_html(data: bytes, options: ImportOptions, *, declared: str | None = None) -> DecodedText:
+    """Decode a page; ``declared`` is an encoding that goes before that in its head."""
+    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
+    return decode_text(
+        data,
+        options,
+        declared=declared or _found(_CHARSET, head),
+        language=_found(_LANG, head),
     )
 
 
@@ -103,13 +125,13 @@ def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
     if _is_deep(html):
-        raise ImportFailed("is nested too deeply to be read")
+        raise ImportFailed(TOO_DEEP)
     try:
         tree = LexborHTMLParser(
             clean(html), scripting=True, options=LexborDocumentOptions.WO_EVENTS
         )
     except SelectolaxError as error:  # thousands of open tags are repeated in every paragraph
-        raise ImportFailed("needs more memory than an import may use") from error
+        raise ImportFailed("needs more memory than an import may use: cut it into parts") from error
     walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
     if tree.body is not None:
         walk.read(tree.body)
@@ -129,19 +151,36 @@ def _is_deep(html: str) -> bool:
 
 
 def _facts(tree: "LexborHTMLParser") -> FileFacts:
-    title = tree.css_first("head > title")
     root = tree.css_first("html")
     language = _attribute(root, "lang") if root is not None else ""
-    date = None
+    metadata: dict[str, str] = {}
     for meta in tree.css("meta[content]"):
         name = (_attribute(meta, "name") or _attribute(meta, "property")).lower()
-        if name in _DATE_NAMES and (date := iso_date(_attribute(meta, "content"))):
-            break
+        metadata.setdefault(name, _attribute(meta, "content"))
+    dates = (iso_date(text) for name, text in metadata.items() if name in _DATE_NAMES)
+    titles = map(one_line, _titles(tree, metadata))
     return FileFacts(
-        title=one_line(title.text()) if title is not None else "",
-        date=date,
+        title=next(filter(own_title, titles), ""),
+        date=next(filter(None, dates), None),
         language=language_tag(language),
     )
+
+
+def _titles(tree: "LexborHTMLParser", metadata: Mapping[str, str]) -> Iterator[str]:
+    """Yield the titles of a page, the best first: of browsers, of search engines, of Word."""
+    for title in tree.css("title")[:_MOST_TITLES]:
+        if not _is_in_picture(title):
+            yield title.text()
+    yield from (metadata.get(name, "") for name in _TITLE_NAMES)
+    for title in tree.css("p.MsoTitle, p.MsoTitleCxSpFirst")[:1]:
+        yield title.text()
+
+
+def _is_in_picture(node: "LexborNode") -> bool:
+    above = node.parent
+    while above is not None and above.tag != "svg":
+        above = above.parent
+    return above is not None
 
 
 def _attribute(node: "LexborNode", name: str) -> str:

@@ -9,9 +9,11 @@ External style sheets are not fetched, so their rules hide nothing.
 
 import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.css_colours import Colour, parse_colour
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ MAX_RULES = 3_000
 
 MAX_MATCHES = 2_000_000
 """Pairs of a rule and an element; each takes 10 µs."""
+
+MAX_SIBLING_STEPS = 4_000_000_000
+"""Steps between siblings that all selectors may need: 20 s. 500 rules with
+``:nth-last-child(2n of p)`` over 8,000 paragraphs took over two minutes."""
 
 ALMOST_SAME = 10
 """Difference of two colours, of 255 in each part, that nobody can see."""
@@ -56,6 +62,18 @@ _RELEVANT = re.compile(
     r"--|display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|indent"
     r"|clip|transform|overflow|zoom|scale|translate|mask|margin|vertical-align"
 )
+
+_KEYWORDS = {
+    "display": re.compile(
+        r"(?:none|block|inline|flow|flex|grid|table|list-item|contents|run-in|ruby|math|-webkit-|var\("
+        r"|inherit|initial|unset|revert)"
+    ),
+    "visibility": re.compile(
+        r"(?:visible|hidden|collapse|var\(|inherit|initial|unset|revert)(?![\w-])|revert-layer"
+    ),
+}
+_AMONG_SIBLINGS = re.compile(r"~(?!=)|:(?:nth-|has\(|\w+-of-type)")
+"""Selectors for which each element examines its siblings or their contents."""
 
 _WHITE = (255, 255, 255)
 _FOREIGN_STYLES = 'link[rel~="stylesheet" i]'
@@ -129,12 +147,28 @@ class StyleSheet:
         )
         rules = [rule for rule in _rules(text) if _RELEVANT.search(rule[1])][:MAX_RULES]
         matches = 0
+        self._check_siblings(tree, (selectors for selectors, _ in rules))
         for order, (selectors, body) in enumerate(rules):
             declarations = parse_declarations(body)
             for selector in _BETWEEN_SELECTORS.split(selectors):
                 matches += self._add(tree, selector, declarations, order)
                 if matches > MAX_MATCHES:
                     return
+
+    def _check_siblings(self, tree: "LexborHTMLParser", selectors: Iterable[str]) -> None:
+        """Raise ImportFailed for selectors that take quadratic time in this page.
+
+        Without them, text that they hide would be read.
+        """
+        costly = sum(len(_AMONG_SIBLINGS.findall(it)) for it in selectors)
+        if not costly:
+            return
+        nodes = tree.css("*")
+        children = Counter(node.parent.mem_id for node in nodes if node.parent is not None)
+        if costly * sum(count * count for count in children.values()) > MAX_SIBLING_STEPS:
+            raise ImportFailed(
+                "has style rules that would take too long to apply: save it as PDF or text"
+            )
 
     def _add(
         self,
@@ -159,12 +193,15 @@ class StyleSheet:
     def declarations(self, node: "LexborNode", style: str | None) -> Mapping[str, str]:
         """Return the declarations of an element; its own style attribute takes precedence."""
         rules = self._rules.get(node.mem_id)
-        if rules is None:
+        if rules is None and "!" not in (style or ""):
             return parse_declarations(style) if style else NO_DECLARATIONS
         merged: dict[str, str] = {}
         important: dict[str, str] = {}
         own = [parse_declarations(style)] if style else []
-        for declarations in (*(rule for _, rule in sorted(rules, key=lambda it: it[0])), *own):
+        for declarations in (
+            *(rule for _, rule in sorted(rules or (), key=lambda it: it[0])),
+            *own,
+        ):
             for name, value in declarations.items():
                 plain, mark, _ = value.partition("!")
                 (important if mark else merged)[name] = plain.strip()
@@ -238,8 +275,14 @@ def parse_declarations(style: str) -> dict[str, str]:
         style = _ESCAPE.sub(_unescape, style)
     if "/*" in style:
         style = _COMMENT.sub("", style)
-    pairs = (part.partition(":") for part in style.lower().split(";"))
-    return {name.strip(): value.strip() for name, _, value in pairs if value}
+    found: dict[str, str] = {}
+    for part in style.lower().split(";"):
+        name, value = (it.strip() for it in part.partition(":")[::2])
+        if not value or (name in _KEYWORDS and _KEYWORDS[name].match(value) is None):
+            continue  # browsers ignore a value that they do not know
+        if "!" in value or "!" not in found.get(name, ""):
+            found[name] = value
+    return found
 
 
 def _unescape(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.documents.importers.pipe_table import TableGrid, merged_header
+from mcp_tools_proxy.documents.importers.pipe_table import TableGrid, header_rows, merged_header
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 MAX_COLUMNS_SPANNED = 1000
 MAX_ROWS_SPANNED = 65_534
 """Limits of the HTML standard."""
+
+_MOST_LETTERS = 500
+_MOST_NODES = 500
+"""Content of a cell with a table in it; cells that arrange a page have more."""
+
+_HEADINGS = frozenset({f"h{level}" for level in range(1, 7)})
+_PAGE_PARTS = "table, h1, h2, h3, h4, h5, h6"
 
 _GROUPS = frozenset({"thead", "tbody", "tfoot"})
 
@@ -37,16 +44,37 @@ class _TableRow:
 def is_layout(table: "LexborNode") -> bool:
     """Return whether a table arranges a page: it is read as text.
 
-    It says so, or it has one cell, or it contains headings or tables and has no header of its own.
+    It says so, or it has one cell, or it has no header and contains headings, or tables in at least
+    half of its cells, in a long one, or in one row or column.
     """
     if (table.attributes.get("role") or "").lower() in {"presentation", "none"}:
         return True
-    cells = [cell for row in _rows(table) for cell in row.cells]
+    rows = list(_rows(table))
+    cells = [cell for row in rows for cell in row.cells]
     if len(cells) <= 1:
         return True
     if any(cell.tag == "th" for cell in cells) or _child(table, "caption") is not None:
         return False
-    return any(cell.css_first("table, h1, h2, h3, h4, h5, h6") is not None for cell in cells)
+    found = [cell.css_first(_PAGE_PARTS) for cell in cells]
+    if any(it is not None and it.tag != "table" for it in found):
+        return True
+    nested = [cell for cell, it in zip(cells, found, strict=True) if it is not None]
+    return bool(nested) and (
+        sum(len(row.cells) > 1 for row in rows) < 2
+        or len(nested) * 2 >= sum(cell.first_child is not None for cell in cells)
+        or any(map(_arranges_page, nested))
+    )
+
+
+def _arranges_page(cell: "LexborNode") -> bool:
+    """Return whether a cell with a table has a heading or much text; reads only its start."""
+    letters = 0
+    for number, node in enumerate(cell.traverse(include_text=True)):
+        if node.is_text_node:
+            letters += len((node.text_content or "").strip())
+        if letters > _MOST_LETTERS or number > _MOST_NODES or node.tag in _HEADINGS:
+            return True
+    return False
 
 
 def read_table(table: "LexborNode", cell_text: _CellText) -> HtmlTable:
@@ -88,8 +116,9 @@ def _with_header(rows: list[_TableRow], texts: list[list[str]]) -> list[list[str
         heads = list(takewhile(lambda row: all(cell.tag == "th" for cell in row.cells), rows))
     if len(heads) == len(rows):
         heads = heads[:1]
-    if len(heads) > 1:
-        return [merged_header(texts[: len(heads)]), *texts[len(heads) :]]
+    count = max(len(heads), header_rows(texts))
+    if count > 1:
+        return [merged_header(texts[:count]), *texts[count:]]
     if not heads and len(rows) > 1 and all(_names_itself(row) for row in rows):
         return [[], *texts]
     return texts

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.html_math import MathReader
+from mcp_tools_proxy.documents.importers.html_notes import (
+    is_note_mark,
+    listed_notes,
+    names_note_mark,
+    text_after,
+)
 from mcp_tools_proxy.documents.importers.html_styles import (
     HIDDEN_ELEMENTS,
     NOT_TEXT,
@@ -27,11 +33,7 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     render_runs,
 )
 from mcp_tools_proxy.documents.importers.pipe_table import table_pages
-from mcp_tools_proxy.documents.importers.superscripts import (
-    SuperscriptKind,
-    may_be_note,
-    superscript_kind,
-)
+from mcp_tools_proxy.documents.importers.superscripts import may_be_note
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -96,10 +98,10 @@ _CODE = frozenset({"code", "samp", "tt"})
 _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
 _TAG = re.compile(r"<[^<>]*>")
+_FORMULA = re.compile(r"math|tex\b|formula|emoji|[\\^=]", re.IGNORECASE)
+"""In the class or description of a picture that is a part of a sentence."""
+
 _PERMALINK = re.compile(r"[¶#§🔗\s]*")
-_NOTE_MARK = re.compile(
-    r"\b(?:foot)?note-?(?:ref|call|link|anchor)\b|\breference\b|\bfnref", re.IGNORECASE
-)
 _TEXT_INPUTS = frozenset(
     {
         "color",
@@ -134,21 +136,11 @@ class PageContext:
         self.math = MathReader(tree)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
-        self.listed_notes = _listed_notes(tree)
+        self.listed_notes = listed_notes(tree)
+        self.has_title = any(it.text().strip() for it in tree.css("h1"))
 
 
-def _listed_notes(tree: "LexborHTMLParser") -> set[str]:
-    """Return the numbers of notes: those raised at the start of a paragraph."""
-    return {
-        node.text()
-        for node in tree.css("p > sup:first-child, div > sup:first-child, li > sup:first-child")
-        if (node.prev is None or not (node.prev.text_content or "").strip())
-        and superscript_kind(node.text(), "", _text_after(node)) is SuperscriptKind.NOTE
-    }
-
-
-def _text_after(node: "LexborNode") -> str:
-    return (node.next.text_content or "")[:8] if node.next is not None else ""
+BULLET = "-"
 
 
 class HtmlList:
@@ -162,15 +154,16 @@ class HtmlList:
         self._kind = attributes.get("type") or "1"
         self._step = -1 if "reversed" in attributes else 1
         start = _whole(attributes.get("start"))
+        items = sum(1 for child in node.iter() if child.tag == "li") if node is not None else 1
+        self.is_marked_in_cells = self._is_ordered or items > 1
         if start is None:
-            items = sum(1 for child in node.iter() if child.tag == "li") if node is not None else 1
             start = 1 if self._step == 1 else items
         self._number = start
 
     def marker(self, value: str | None) -> str:
         """Return the marker of the next item; ``value`` is the item's own number."""
         if not self._is_ordered:
-            return "-"
+            return BULLET
         own = _whole(value)
         number = self._number if own is None else own
         self._number = number + self._step
@@ -205,23 +198,15 @@ def _nothing() -> None:
     """Do nothing: the end of an inline element."""
 
 
+def _is_formula(attributes: Mapping[str, str | None]) -> bool:
+    names = " ".join(attributes.get(name) or "" for name in ("class", "alt"))
+    return _FORMULA.search(names) is not None
+
+
 def _is_permalink(node: "LexborNode", attributes: Mapping[str, str | None]) -> bool:
     """Return whether a link is the sign beside a heading, which shows under the mouse only."""
     target = attributes.get("href") or ""
     return target.startswith("#") and _PERMALINK.fullmatch(node.text()) is not None
-
-
-def _marks_note(attributes: Mapping[str, str | None]) -> bool:
-    """Return whether an element is, or is the link of, the mark of a note."""
-    target = attributes.get("href") or ""
-    return target.startswith("#") or _NOTE_MARK.search(_names_of(attributes)) is not None
-
-
-def _names_of(attributes: Mapping[str, str | None]) -> str:
-    return " ".join(attributes.get(name) or "" for name in _NOTE_NAMES)
-
-
-_NOTE_NAMES = ("class", "id", "role", "epub:type", "rel")
 
 
 class PageWalk:
@@ -238,6 +223,8 @@ class PageWalk:
         self.page = page
         self._writer = BlockWriter()
         self._runs: list[Run] = []
+        self._pictures: list[Run] = []
+        """Descriptions of the pictures in a heading."""
         self._style = style
         self._appearance = inherited or page.start
         self._depth = depth
@@ -398,15 +385,15 @@ class PageWalk:
         places = [attributes]
         links = (node.parent, node.css_first("a"))
         places += [it.attributes for it in links if it is not None and it.tag == "a"]
-        if any(map(_marks_note, places)):
+        if any(map(is_note_mark, places)):
             return "note"
         before = self._runs[-1][0] if self._runs else ""
         is_listed = node.text() in self.page.listed_notes
-        return "note" if is_listed and may_be_note(before, _text_after(node)) else "^"
+        return "note" if is_listed and may_be_note(before, text_after(node)) else "^"
 
     def _link_style(self, attributes: Mapping[str, str | None]) -> RunStyle:
         style = self._style._replace(link="")
-        if style.script == "note" or _NOTE_MARK.search(_names_of(attributes)):
+        if style.script == "note" or names_note_mark(attributes):
             return style._replace(script="note")
         target = (attributes.get("href") or "").strip()
         if self.page.with_link_targets and _TARGET.match(target):
@@ -457,9 +444,15 @@ class PageWalk:
 
         def close() -> None:
             runs, self._runs = self._runs, []
-            if text := render_runs(runs, can_start_block=False):
+            pictures, self._pictures = self._pictures, []
+            text = render_runs(runs, can_start_block=False)
+            if not text and not (self._heading == 1 and self.page.has_title):
+                text, pictures = render_runs(pictures, can_start_block=False), []
+            if text:
                 self._writer.write([f"{'#' * self._heading} {' '.join(text.split())}"])
             self._heading = 0
+            if described := render_runs(pictures):
+                self._writer.write([" ".join(described.split())])
 
         return close
 
@@ -477,6 +470,9 @@ class PageWalk:
         self._break_block()
         items = self._lists[-1] if self._lists else HtmlList(None, is_nested=True)
         marker = items.marker(attributes.get("value"))
+        if self._depth and items.is_marked_in_cells and not self._appearance.is_hidden:
+            # a cell has no lists, but text may refer to its numbers, and bullets separate items
+            self._runs.append((f"{marker} ", self._style._replace(verbatim=True)))
         return self._open_container(lambda: self._writer.open_item(marker, items.group))
 
     def _open_quote(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
@@ -524,8 +520,15 @@ class PageWalk:
         return lambda: self._add(")")
 
     def _open_picture(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
-        if alternative := (attributes.get("alt") or "").strip():
+        alternative = (attributes.get("alt") or "").strip()
+        if not alternative:
+            return
+        if not self._heading or not any(map(str.isalnum, alternative)) or _is_formula(attributes):
             self._add(f" {alternative} ")
+            return
+        runs, self._runs = self._runs, self._pictures  # such as badges beside a title
+        self._add(f" {alternative} ")
+        self._runs = runs
 
     def _open_input(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
         kind = (attributes.get("type") or "text").lower()

@@ -5,18 +5,16 @@ pages 240, without word lists 186. "Stays where both halves are words" alone had
 Dutch and Spanish form words of two words.
 """
 
+import gzip
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
+from importlib import resources
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import clean
-
-if TYPE_CHECKING:
-    from spellchecker import SpellChecker
 
 DIVISION = "\ufffe"
 """PDFium's character for a hyphen that divides a word at the end of a line."""
@@ -87,6 +85,28 @@ def _whole_parts(page: str) -> Iterator[str]:
         yield whole
 
 
+class _WordList:
+    """The words of pyspellchecker's JSON for a language; few are looked up in most documents.
+
+    Its own class reads all of them, which takes 0.2 s.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: Set[str] = frozenset()
+        self._count = 0
+
+    def __contains__(self, word: str) -> bool:
+        self._count += 1
+        if self._count == _FEW_WORDS:
+            self._words = frozenset(_LISTED.findall(self._text))
+        return word in self._words if self._words else f'"{word}":' in self._text
+
+
+_FEW_WORDS = 40
+_LISTED = re.compile(r'"([^"]+)":')
+
+
 class _Rule:
     def __init__(self, counts: Counter[str], language: str | None) -> None:
         self._counts = counts
@@ -123,12 +143,11 @@ class _Rule:
         return self._word_list is not None and word in self._word_list
 
     @cached_property
-    def _word_list(self) -> "SpellChecker | None":
+    def _word_list(self) -> "_WordList | None":
         language = self._language if self._language in _COMMON_WORDS else self._likely_language()
         with suppress(ImportError):
-            from spellchecker import SpellChecker  # noqa: PLC0415 - an extra
-
-            return SpellChecker(language=language)
+            file = resources.files("spellchecker") / "resources" / f"{language}.json.gz"
+            return _WordList(gzip.decompress(file.read_bytes()).decode())
         return None
 
     def _likely_language(self) -> str:

@@ -213,8 +213,8 @@ class Importer:
             async with place:
                 await self._import(source, suffix, options, answer, progress, cpu_s)
         except TimeoutError:
-            advice = f"; {_LONGER}" if with_ocr else ""
-            raise ImportFailed(f"was not imported within {timeout_s:g} s{advice}") from None
+            advice = _LONGER if with_ocr else "cut the file into parts"
+            raise ImportFailed(f"was not imported within {timeout_s:g} s; {advice}") from None
 
     async def _import(
         self,
@@ -256,7 +256,9 @@ class Importer:
                     reason = str(from_json(line.removeprefix(b"failed ")))
                     return ImportFailed(one_line(reason)[:_REASON_CHARS])
         except ValueError:  # an overlong line: the process is not read further
-            return ImportFailed("cannot be imported: the importer's output is not a document")
+            return ImportFailed(
+                "cannot be imported: the importer's output is not a document; export it as PDF"
+            )
         return _Ended()
 
     async def _take(
@@ -264,7 +266,9 @@ class Importer:
     ) -> Exception | None:
         limit = self._max_document_bytes
         if size > limit:
-            return ImportFailed(f"results in a document of {size} bytes, the limit is {limit}")
+            return ImportFailed(
+                f"results in a document of {size} bytes, the limit is {limit}: cut it into parts"
+            )
         while size:
             piece = await output.read(min(size, _PIECE_BYTES))
             if not piece:
@@ -327,8 +331,11 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
     if (document.tenant_id, document.doc_id) != (options.tenant_id, options.doc_id):
         raise ImportFailed("results in a different document from the one requested")
     if document.readers is not None:
-        raise ImportFailed("names readers, which is not allowed in imported files")
+        raise ImportFailed("names readers, which imported files may not: remove them")
     return document
+
+
+_CRASHED = "cannot be imported: the importer crashed"
 
 
 def _reason_of(exit_code: int, cpu_s: float) -> str:
@@ -336,10 +343,10 @@ def _reason_of(exit_code: int, cpu_s: float) -> str:
         advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
         return f"takes more than {cpu_s:g} s of CPU; {advice}"
     if exit_code in {-signal.SIGKILL, _CANNOT_END}:
-        return "needs more memory than an import may use, or than is available"
+        return "needs more memory than an import may use, or than is available: cut it into parts"
     if exit_code == -signal.SIGABRT:  # of libraries in C++ and Rust without memory
-        return "cannot be imported: the importer crashed, perhaps for lack of memory"
-    return "cannot be imported: the importer crashed"
+        return f"{_CRASHED}, perhaps for lack of memory; cut it into parts"
+    return f"{_CRASHED}; export it as PDF"
 
 
 _CANNOT_END = 120

@@ -70,7 +70,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
 
 
 _NO_MEMORY = (b'failed "needs more memory than an import may use: cut it into parts"\n',)
-_TOO_DEEP = (b'failed "is nested too deeply to be read"\n',)
+_TOO_DEEP = (b'failed "is nested too deeply to be read: save it with fewer levels"\n',)
 
 
 def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> list[bytes]:

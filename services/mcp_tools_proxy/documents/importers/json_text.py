@@ -2,10 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
+    TOO_DEEP,
     FileFacts,
     Heading,
     ImportFailed,
@@ -72,15 +74,35 @@ def import_json_lines(data: bytes, options: ImportOptions) -> Document:
     return _document(_record_pieces(records), options, warnings=decoded.warnings)
 
 
+class _RepeatedKey(list[object]):
+    """The values of a key that an object has more than once."""
+
+
+def _with_all_values(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        values: dict[str, _RepeatedKey] = {}
+        for key, value in pairs:
+            values.setdefault(key, _RepeatedKey()).append(value)
+        record.update({key: found for key, found in values.items() if len(found) > 1})
+    return record
+
+
 def _parsed(text: str, line: int = 1) -> object:
     try:
         # numbers as they are written
-        value: object = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+        value: object = json.loads(
+            text,
+            parse_float=str,
+            parse_int=str,
+            parse_constant=str,
+            object_pairs_hook=_with_all_values,
+        )
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
-        raise ImportFailed(f"is not valid JSON: {where}: {error.msg}") from error
+        raise ImportFailed(f"is not valid JSON: correct {where} ({error.msg})") from error
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
     return value
 
 
@@ -93,7 +115,7 @@ def _document(
 ) -> Document:
     found = [piece for piece in pieces if piece.text.strip()]
     if not found:
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     ends = list(accumulate(len(piece.text) for piece in found))
     pages = paginate("".join(piece.text for piece in found), ends)
     headings = []
@@ -120,7 +142,7 @@ def _pieces(value: object) -> Iterator[_Piece]:
     if isinstance(value, list):
         yield from _record_pieces(value)
     elif isinstance(value, dict):
-        for key, field in value.items():
+        for key, field in _items(value):
             yield from _field_pieces(one_line(key), field)
     else:
         yield _Piece(_scalar(value))
@@ -148,8 +170,9 @@ def _record_pieces(records: list[object]) -> Iterator[_Piece]:
         )
         yield from (_Piece(f"{table}\n") for table in table_pages(columns, rows))
         return
+    are_objects = all(isinstance(record, dict) for record in records)
     for record in records:
-        if isinstance(record, dict):
+        if are_objects and isinstance(record, dict):
             yield _Piece(f"{''.join(_fields(record, ''))}\n")
         else:
             yield _Piece("".join(_item(record, "")))
@@ -172,13 +195,20 @@ def _is_scalars(values: Sequence[object]) -> bool:
 
 
 def _fields(record: dict[str, object], indent: str) -> Iterator[str]:
-    for key, value in record.items():
+    for key, value in _items(record):
         yield from _lines(one_line(key), value, indent)
+
+
+def _items(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the keys and values; a repeated key has a pair for each of its values."""
+    for key, value in record.items():
+        for found in value if isinstance(value, _RepeatedKey) else (value,):
+            yield key, found
 
 
 def _lines(key: str, value: object, indent: str) -> Iterator[str]:
     if len(indent) > MAX_DEPTH * len(_STEP):
-        raise ImportFailed("is nested too deeply to be read")
+        raise ImportFailed(TOO_DEEP)
     if isinstance(value, dict) and value:
         yield f"{indent}{key}:\n"
         yield from _fields(value, indent + _STEP)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     ImportFailed,
     ImportOptions,
     Progress,
@@ -31,7 +32,7 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     """
     text, warnings = decode_text(data, options)
     if not clean(text).strip():
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     pages: tuple[str, ...]
     if "\f" in text:
         pages = tuple(clean(page) for page in text.removesuffix("\f").split("\f"))
@@ -54,7 +55,7 @@ _IMPORTERS: Mapping[FileKind, str] = {
     FileKind.MSG: "outlook_file.import_msg",
     FileKind.EPUB: "epub.import_epub",
     FileKind.ODT: "open_document.import_odt",
-    FileKind.ODS: "open_document.import_ods",
+    FileKind.ODS: "open_sheets.import_ods",
     FileKind.RTF: "rtf.import_rtf",
     FileKind.XLSX: "spreadsheets.import_workbook",
     FileKind.XLS: "spreadsheets.import_workbook",

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from html import escape
 
 from mcp_tools_proxy.documents.importers.base import (
+    TOO_DEEP,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -21,10 +22,10 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.html import decode_html, html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
@@ -46,6 +47,7 @@ class MailContent:
     date: str | None = None
     bodies: list[tuple[str, str]] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
+    warnings: list[ImportWarning] = field(default_factory=list)
 
 
 def import_eml(data: bytes, options: ImportOptions) -> Document:
@@ -54,11 +56,11 @@ def import_eml(data: bytes, options: ImportOptions) -> Document:
         data = decode_text(data, options).text.encode()
     content = MailContent(headers=_headers(data))
     if not content.headers:
-        raise ImportFailed("is not a readable e-mail: it has no headers")
+        raise ImportFailed("is not a readable e-mail, as it has no headers: save it again as .eml")
     try:
         _read_part(message_from_bytes(data, policy=policy.compat32), content, options, 0)
     except RecursionError as error:
-        raise ImportFailed("is nested too deeply to be read") from error
+        raise ImportFailed(TOO_DEEP) from error
     content.date = _date(content.headers.get("Date", ""))
     return mail_document(content, options)
 
@@ -104,8 +106,8 @@ def _read_part(part: Message, content: MailContent, options: ImportOptions, dept
         for each in parts:
             _read_part(each, content, options, depth + 1)
     elif _is_body(part):
-        text = _text(part, options)
         is_html = part.get_content_subtype() == "html"
+        text = _text(part, content, options, is_html=is_html)
         content.bodies.append(("", text) if is_html else (text, ""))
     elif name := _attachment(part):
         content.attachments.append(name)
@@ -120,6 +122,7 @@ def _alternatives(
         form = MailContent()
         _read_part(part, form, options, depth + 1)
         content.attachments += form.attachments
+        content.warnings += form.warnings
         plain = plain or "\n\n".join(text for text, _ in form.bodies if text)
         html = html or "\n".join(text for _, text in form.bodies if text)
     return plain, html
@@ -133,13 +136,13 @@ def _is_body(part: Message) -> bool:
     )
 
 
-def _text(part: Message, options: ImportOptions) -> str:
+def _text(part: Message, content: MailContent, options: ImportOptions, *, is_html: bool) -> str:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes):
         return ""
-    decoded = decode_text(
-        payload, replace(options, encoding=None), declared=part.get_content_charset()
-    )
+    decode = decode_html if is_html else decode_text
+    decoded = decode(payload, replace(options, encoding=None), declared=part.get_content_charset())
+    content.warnings += decoded.warnings
     is_flowed = str(part.get_param("format", "")).lower() == "flowed"
     return _SOFT_BREAK.sub(" ", decoded.text) if is_flowed else decoded.text
 
@@ -174,11 +177,19 @@ def mail_document(content: MailContent, options: ImportOptions) -> Document:
             f"{head}\n\n{converted.markdown}",
             options,
             facts=facts,
+            warnings=content.warnings[:1],
             hidden_chars=converted.hidden_chars,
         )
     text = clean("\n\n".join([head, *(plain.strip("\n") for plain, _ in bodies)]))
     pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
-    return build_document(options, facts=facts, pages=pages, headings=(), text_format="plain")
+    return build_document(
+        options,
+        facts=facts,
+        pages=pages,
+        headings=(),
+        text_format="plain",
+        warnings=content.warnings[:1],
+    )
 
 
 def _chosen(plain: str, html: str) -> tuple[str, str]:

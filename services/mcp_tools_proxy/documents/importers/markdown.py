@@ -4,11 +4,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from html import unescape
 from itertools import accumulate
 
 from markdown_it.token import Token
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     NO_FACTS,
     FileFacts,
     Heading,
@@ -24,6 +26,7 @@ from mcp_tools_proxy.documents.importers.front_matter import split_front_matter
 from mcp_tools_proxy.documents.importers.markdown_hidden import without_hidden
 from mcp_tools_proxy.documents.importers.markdown_prose import Edit, MarkdownBlocks, MarkdownProse
 from mcp_tools_proxy.documents.importers.markdown_writer import script_text
+from mcp_tools_proxy.documents.importers.pipe_table import cut_tables
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
@@ -48,6 +51,14 @@ _SCRIPT = re.compile(
 
 _ATTRIBUTES = re.compile(r"(?<=\S)[ \t]+\{(?:[#.][^{}]*+|-|[\w:-]++=[^{}]*+)\}$")
 """Attributes at the end of a heading, such as its id: {#install .short}."""
+
+_HTML_HEADING = re.compile(
+    r"(?:\s|<(?!h[12]\b)[a-z/!][^<>]*>)*+<(h[12])(?:\s[^<>]*)?>(?P<text>.*?)</\1>",
+    re.DOTALL | re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>]*>")
+_START_CHARS = 4_000
+"""A page of a program's README starts with a heading and a picture in HTML."""
 
 _BASE = re.compile(r"[A-Za-zΑ-ω)\]}]")
 
@@ -88,18 +99,19 @@ def build_from_markdown(
     warnings: Sequence[ImportWarning] = (),
     hidden_chars: int = 0,
 ) -> Document:
-    """Build a document from Markdown text; without a title, the first heading is used.
+    """Build a document from Markdown text; without a title, its heading is used.
 
     ``hidden_chars`` is the number of hidden letters that were left out. Raises ImportFailed if
     there is no text.
     """
     if not text.strip():
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
+    text = cut_tables(text)
     blocks = _blocks(text)
     pages = paginate(text, _page_edges(blocks))
     headings = _place_headings(blocks, pages)
     if not own_title(facts.title):
-        facts = replace(facts, title=headings[0].title if headings else "")
+        facts = replace(facts, title=_html_heading(text) or _title_among(headings))
     return build_document(
         options,
         facts=facts,
@@ -109,6 +121,19 @@ def build_from_markdown(
         warnings=warnings,
         hidden_chars=hidden_chars,
     )
+
+
+def _title_among(headings: Sequence[Heading]) -> str:
+    """Return the only heading of level 1, otherwise the first heading."""
+    tops = [it for it in headings if it.level == 1]
+    named = tops if len(tops) == 1 else headings
+    return named[0].title if named else ""
+
+
+def _html_heading(text: str) -> str:
+    """Return the heading at the start of a text that is written in HTML."""
+    found = _HTML_HEADING.match(text[:_START_CHARS])
+    return one_line(unescape(_TAG.sub("", found["text"]))) if found else ""
 
 
 def _without_link_targets(source: MarkdownProse) -> None:
@@ -177,15 +202,18 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _shown(heading: tuple[int, str], source: MarkdownBlocks) -> tuple[int, str]:
+    """Return a heading with its text, or with the descriptions of its pictures if it has none."""
     level, text = heading
     text = _ATTRIBUTES.sub("", text)
     parts: list[Token] = []
     source.parser.inline.parse(text, source.parser, source.references, parts)
-    shown = (
+    shown = [
         " " if part.type in {"softbreak", "hardbreak"} else part.content
         for part in parts
-        if part.type != "html_inline"
-    )
+        if part.type not in {"html_inline", "image"}
+    ]
+    if not any(map(str.isalnum, "".join(shown))):
+        shown = [part.content for part in parts if part.type != "html_inline"]
     return level, one_line("".join(shown))
 
 

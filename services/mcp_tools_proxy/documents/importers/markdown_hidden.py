@@ -79,6 +79,9 @@ def _comments(text: str) -> Iterator[_HiddenPart]:
             end = text.index("-->", at)
             yield found.start(), end + 3, text[at:end]
             at = end + 3
+        elif found[0] == "<!--" and (text[found.start() - 1] if found.start() else "\n") == "\n":
+            yield found.start(), len(text), text[at:]  # renderers show nothing after it
+            return
         elif found["instruction"]:
             yield *found.span(), found["instruction"]
 

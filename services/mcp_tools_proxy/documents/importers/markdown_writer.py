@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mcp_tools_proxy.documents.importers.superscripts import (
     SuperscriptKind,
     footnote_mark,
+    is_power,
     superscript_kind,
 )
 
@@ -129,7 +130,7 @@ def _styled(runs: Sequence[Run], levels: Sequence[str], before: str, after: str)
     for at, (value, group) in enumerate(groups):
         left = texts[at - 1] if at else before
         right = texts[at + 1] if at + 1 < len(texts) else after
-        if level == "script":  # what is written is that of x_i^2, not of xi2
+        if level == "script":  # the output so far: x_i before ^2, not xi
             left = before[-_BASE_CHARS:] + "".join(parts)[-_BASE_CHARS:]
             if at + 1 < len(groups) and groups[at + 1][0]:
                 right = f"{groups[at + 1][0]}{right}"
@@ -175,6 +176,8 @@ def script_text(kind: str, text: str, before: str, after: str) -> str:
     """Return a superscript or subscript ("^" or "_") between the texts beside it."""
     base = "" if before[-1:].isspace() else before
     meaning = superscript_kind(text, base, after) if kind == "^" else SuperscriptKind.UNKNOWN
+    if meaning is SuperscriptKind.NOTE and is_power(text, base):
+        meaning = SuperscriptKind.EXPONENT
     if kind == "note" or meaning is SuperscriptKind.NOTE or _NOTE_MARK.fullmatch(text):
         return footnote_mark(text, base, after) if _has_letters(text) else f"{base and ' '}{text}"
     if meaning is SuperscriptKind.PLAIN or _WORDS.search(text):

@@ -1,4 +1,4 @@
-"""Imports OpenDocument files: texts (ODT) through HTML, and sheets (ODS) as tables."""
+"""Imports OpenDocument texts (ODT) through HTML."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,38 +9,36 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
-    hidden_letters,
     language_tag,
+    lost_equations,
     one_line,
 )
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
-from mcp_tools_proxy.documents.importers.spreadsheets import Rows, document_of_sheets
 from mcp_tools_proxy.documents.importers.titles import own_title
-from mcp_tools_proxy.documents.importers.workbook_looks import MAX_CELLS
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.document import Document
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_PREFIXES = {
-    **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta")},
+ODF_PREFIXES = {
+    **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta", "form")},
     f"{_OASIS}:drawing:1.0": "draw",
     f"{_OASIS}:xsl-fo-compatible:1.0": "fo",
     f"{_OASIS}:svg-compatible:1.0": "svg",
     "http://www.w3.org/1999/xlink": "xlink",
     "http://purl.org/dc/elements/1.1/": "dc",
+    "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
 }
-_PARTS = ("content.xml", "styles.xml", "meta.xml")
+ODF_PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
 """Others have document types in files of OpenOffice 3."""
 
 _MAX_SPACES = 100
-_MAX_REPEATED = 1000
+MAX_REPEATED = 1000
 """Equal rows or columns with text that are repeated; more are decoration."""
 
-_MAX_COLUMNS = 16_384
-_MAX_TOKENS = 3_000_000
+MAX_ODF_TOKENS = 3_000_000
 _TITLE_STYLE = "Title"
 _HEADING_STYLE = re.compile(r"Heading_20_([1-6])")
 """Paragraphs of web pages saved by LibreOffice have this style, and are no headings otherwise."""
@@ -74,6 +72,10 @@ _TAGS = {
     "draw:text-box": "div",
 }
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
+_FORMULA = "application/vnd.oasis.opendocument.formula"
+_ENTRY = re.compile(r"file-entry\b([^<>]*)>")
+_ENTRY_NAME = re.compile(r"""full-path=["']([^"']*)""")
+_MARKUP = re.compile(r"<annotation.*?</annotation>|<[^<>]*>", re.DOTALL)
 _MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*>")
 
@@ -163,18 +165,27 @@ class OpenDocumentText:
             "table:table-cell": self._cell,
             "table:table-header-rows": self._header_rows,
             "draw:frame": self._frame,
+            "field:fieldmark": self._form_field,
+            "draw:control": self._control,
         }
-        roots = [archive.parse(part, _PREFIXES) for part in ("styles.xml", "content.xml")]
+        self.lost_formulas = 0
+        self._formula_parts = _formula_parts(archive)
+        roots = [archive.parse(part, ODF_PREFIXES) for part in ("styles.xml", "content.xml")]
         for root in roots:
             if root is not None:
                 self._read_styles(root)
         self._page_styles, self._content = roots
+        self._controls = {
+            it.get("form:id", ""): it
+            for forms in ([] if self._content is None else self._content.iter("office:forms"))
+            for it in forms.iter()
+        }
 
     def html(self) -> str:
         """Return the text, then its notes; headers and footers are marked. Raises ImportFailed."""
         body = None if self._content is None else next(self._content.iter("office:text"), None)
         if body is None:
-            raise ImportFailed("is not a readable .odt file: it does not contain a text")
+            raise ImportFailed("does not contain a text: save it again as .odt")
         text = self._inner(body)
         notes = "".join(self._notes)
         return f"{self._margin('header')}{text}{notes}{self._margin('footer')}"
@@ -186,9 +197,10 @@ class OpenDocumentText:
             for level in style:
                 number = level.get("text:level", "")
                 if number.isdigit():
-                    is_numbered = level.tag.endswith("-number") and level.get("style:num-format")
+                    is_numbered = level.tag.endswith("-number")
+                    kind = level.get("style:num-format", "") if is_numbered else ""
                     key = (style.get("style:name", ""), int(number))
-                    self._list_tags[key] = "ol" if is_numbered else "ul"
+                    self._list_tags[key] = f'ol type="{escape(kind)}"' if kind else "ul"
                     self._numbers.add_level(*key, level)
         for level in root.iter("text:outline-level-style"):
             if (number := level.get("text:level", "")).isdigit():
@@ -254,7 +266,7 @@ class OpenDocumentText:
     def _paragraph(self, element: Element) -> str:
         names = list(self._style_names(element))
         if not self.title and _TITLE_STYLE in names:
-            self.title = one_line(_plain(element))
+            self.title = one_line(plain_text(element))
         levels = (_HEADING_STYLE.fullmatch(name) for name in names)
         tag = next((f"h{level[1]}" for level in levels if level), "p")
         return f"<{tag}{self._css(element)}>{self._inner(element)}</{tag}>"
@@ -289,7 +301,7 @@ class OpenDocumentText:
         self._are_headings.append(next(element.iter("text:h"), None) is not None)
         inner = self._inner(element)
         self._lists.pop()
-        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag}>"
+        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag[:2]}>"
 
     def _item(self, element: Element) -> str:
         inner = self._inner(element)
@@ -306,10 +318,12 @@ class OpenDocumentText:
         return f'<a href="{escape(target)}">{inner}</a>' if is_outside else inner
 
     def _note(self, element: Element) -> str:
-        mark = _plain(next(element.iter("text:note-citation"), element)).strip()
+        mark = plain_text(next(element.iter("text:note-citation"), element)).strip()
         body = next(element.iter("text:note-body"), None)
         if body is not None:
-            self._notes.append(f"<p>[{escape(mark)}] {escape(' '.join(_plain(body).split()))}</p>")
+            self._notes.append(
+                f"<p>[{escape(mark)}] {escape(' '.join(plain_text(body).split()))}</p>"
+            )
         return f"<sup>[{escape(mark)}]</sup>"
 
     def _hidden(self, element: Element) -> str:
@@ -321,9 +335,7 @@ class OpenDocumentText:
     def _comment(self, element: Element) -> str:
         if not self._options.with_notes:
             return ""
-        paragraphs = (_plain(it) for it in element.iter("text:p"))
-        text = " ".join(" ".join(paragraphs).split())
-        author = one_line(next((_plain(it) for it in element.iter("dc:creator")), ""))
+        author, text = comment_of(element)
         mark = f"Comment by {author}" if author else "Comment"
         return f" [{escape(mark)}: {escape(text)}] " if text else ""
 
@@ -334,8 +346,8 @@ class OpenDocumentText:
             if (value := element.get(attribute))
         )
         cell = f"<td{spans}{self._css(element)}>{self._inner(element)}</td>"
-        is_empty = not _plain(element).strip()
-        return cell * _repeated(element, "columns", 1 if is_empty else _MAX_REPEATED)
+        is_empty = not plain_text(element).strip()
+        return cell * repeat_count(element, "columns", 1 if is_empty else MAX_REPEATED)
 
     def _header_rows(self, element: Element) -> str:
         return self._inner(element).replace("<td", "<th").replace("</td>", "</th>")
@@ -351,15 +363,72 @@ class OpenDocumentText:
         return escape(next(filter(None, found), ""))
 
     def _formula(self, element: Element) -> str:
-        part = f"{element.get('xlink:href', '').removeprefix('./')}/content.xml"
-        content = self._archive.read(part).decode("utf-8", "replace")
+        """Return an embedded formula as MathML, or "" for another object."""
+        name = element.get("xlink:href", "").removeprefix("./").rstrip("/")
+        content = self._archive.read(f"{name}/content.xml").decode("utf-8", "replace")
         math = _MATH_PREFIX.sub(r"\1", _DECLARATION.sub("", content)).strip()
-        return math if math.startswith("<math") else ""
+        if math.startswith("<math") and _MARKUP.sub("", math).strip():
+            return math
+        self.lost_formulas += name in self._formula_parts
+        return ""
+
+    def _form_field(self, element: Element) -> str:
+        """Return the value of a check box or a list; text fields have theirs in the text."""
+        kind = element.get("field:type", "").rpartition(".")[2]
+        found = [
+            (it.get("field:name", "").rpartition("_")[2], it.get("field:value", ""))
+            for it in element.iter("field:param")
+        ]
+        values = dict(found)
+        if kind == "FORMCHECKBOX":
+            return "[x]" if values.get("Checked") == "true" else "[ ]"
+        if kind == "FORMDROPDOWN":
+            entries = [value for name, value in found if name == "ListEntry"]
+            chosen = values.get("Selected", "")
+            is_known = chosen.isdecimal() and int(chosen[:9]) < len(entries)
+            return escape(entries[int(chosen)]) if is_known else ""
+        return self._inner(element)
+
+    def _control(self, element: Element) -> str:
+        """Return the label and value of a control of a form."""
+        control = self._controls.get(element.get("draw:control", ""))
+        if control is None:
+            return ""
+        label = control.get("form:label", "")
+        kind = control.tag.removeprefix("form:")
+        if kind == "checkbox":
+            is_chosen = _current(control, "state") == "checked"
+            label = f"{'[x]' if is_chosen else '[ ]'} {label}"
+        elif kind == "radio":
+            label = f"{'[x]' if _current(control, 'selected') == 'true' else '[ ]'} {label}"
+        elif kind == "listbox":
+            chosen = (it for it in control if _current(it, "selected") == "true")
+            label = ", ".join(it.get("form:label", "") for it in chosen)
+        elif kind in ("text", "textarea", "combobox", "date", "number", "formatted-text"):
+            label = _current(control, "value")
+        elif kind != "fixed-text":
+            return ""
+        return f" {escape(label.strip())} "
+
+
+def _current(element: Element, name: str) -> str:
+    """Return the value of a control, which is its first one if it was never changed."""
+    return element.get(f"form:current-{name}") or element.get(f"form:{name}") or ""
+
+
+def _formula_parts(archive: XmlArchive) -> set[str]:
+    """Return the names of the embedded formulas."""
+    entries = _ENTRY.findall(archive.read("META-INF/manifest.xml").decode("utf-8", "replace"))
+    return {
+        name[1].rstrip("/")
+        for entry in entries
+        if _FORMULA in entry and (name := _ENTRY_NAME.search(entry))
+    }
 
 
 def import_odt(data: bytes, options: ImportOptions) -> Document:
     """Build a document from an OpenDocument text; headings become sections. Raises ImportFailed."""
-    archive = XmlArchive(data, ".odt", xml=_PARTS, max_tokens=_MAX_TOKENS)
+    archive = XmlArchive(data, ".odt", xml=ODF_PARTS, max_tokens=MAX_ODF_TOKENS)
     text = OpenDocumentText(archive, options)
     converted = html_to_markdown(text.html(), with_link_targets=options.with_link_targets)
     facts = _facts(archive)
@@ -367,14 +436,15 @@ def import_odt(data: bytes, options: ImportOptions) -> Document:
         converted.markdown,
         options,
         facts=FileFacts(title=text.title or facts.title, language=facts.language),
+        warnings=lost_equations(text.lost_formulas),
         hidden_chars=converted.hidden_chars,
     )
 
 
 def _facts(archive: XmlArchive) -> FileFacts:
-    meta = archive.parse("meta.xml", _PREFIXES)
+    meta = archive.parse("meta.xml", ODF_PREFIXES)
     title, language = (
-        "" if meta is None else one_line(next((_plain(it) for it in meta.iter(tag)), ""))
+        "" if meta is None else one_line(next((plain_text(it) for it in meta.iter(tag)), ""))
         for tag in ("dc:title", "dc:language")
     )
     return FileFacts(title=own_title(title), language=language_tag(language))
@@ -385,10 +455,17 @@ def _margin_lines(margin: Element) -> list[str]:
     for element in margin.iter():
         if element.tag in _PAGE_NUMBERS:
             element.tag, element.text = "text:span", PAGE_NUMBER
-    return [" ".join(line.split()) for line in _plain(margin).split("\n")]
+    return [" ".join(line.split()) for line in plain_text(margin).split("\n")]
 
 
-def _plain(element: Element) -> str:
+def comment_of(element: Element) -> tuple[str, str]:
+    """Return the author and the text of a comment."""
+    author = one_line(next((plain_text(it) for it in element.iter("dc:creator")), ""))
+    paragraphs = (plain_text(it) for it in element.iter("text:p"))
+    return author, " ".join(" ".join(paragraphs).split())
+
+
+def plain_text(element: Element) -> str:
     """Return the text of an element with a space for tabs, line breaks and paragraph ends."""
     parts: list[str] = []
     _add_plain(element, parts)
@@ -407,96 +484,7 @@ def _add_plain(element: Element, parts: list[str]) -> None:
         parts.append("\n")
 
 
-def _repeated(element: Element, what: str, most: int) -> int:
+def repeat_count(element: Element, what: str, most: int) -> int:
+    """Return how often a cell, row or column occurs, at most ``most`` times."""
     value = element.get(f"table:number-{what}-repeated", "1")
     return min(int(value), most) if value.isdigit() and len(value) < 10 else 1
-
-
-def import_ods(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from OpenDocument sheets, as they are shown. Raises ImportFailed."""
-    archive = XmlArchive(data, ".ods", xml=_PARTS, max_tokens=_MAX_TOKENS)
-    root = archive.parse("content.xml", _PREFIXES)
-    if root is None:
-        raise ImportFailed("is not a readable .ods file: it does not contain a table")
-    hidden_styles = {
-        style.get("style:name")
-        for style in root.iter("style:style")
-        if any(it.get("table:display") == "false" for it in style)
-    }
-    sheets: list[tuple[str, Rows]] = []
-    hidden_chars = 0
-    for table in root.iter("table:table"):
-        sheet = _Sheet(table, is_hidden=table.get("table:style-name") in hidden_styles)
-        sheets.append((table.get("table:name", ""), sheet.rows))
-        hidden_chars += sheet.hidden_chars
-    return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
-
-
-class _Sheet:
-    """The visible rows of a sheet."""
-
-    def __init__(self, table: Element, *, is_hidden: bool) -> None:
-        self.rows: Rows = []
-        self.hidden_chars = 0
-        self._is_hidden = is_hidden
-        self._hidden_columns = self._find_hidden_columns(table)
-        self._spans: dict[int, tuple[int, str]] = {}
-        self._cells = 0
-        for row in table.iter("table:table-row"):
-            self._add(row)
-
-    def _find_hidden_columns(self, table: Element) -> set[int]:
-        hidden: set[int] = set()
-        at = 0
-        for column in table.iter("table:table-column"):
-            count = _repeated(column, "columns", _MAX_COLUMNS)
-            if _is_collapsed(column):
-                hidden.update(range(at, min(at + count, _MAX_COLUMNS)))
-            at += count
-        return hidden
-
-    def _add(self, row: Element) -> None:
-        cells = self._cells_of(row)
-        if self._is_hidden or _is_collapsed(row):
-            self.hidden_chars += hidden_letters(cells)
-            return
-        shown = [cell for at, cell in enumerate(cells) if at not in self._hidden_columns]
-        self.hidden_chars += hidden_letters(cells) - hidden_letters(shown)
-        count = _repeated(row, "rows", _MAX_REPEATED) if any(shown) else 1
-        self._cells += len(shown) * count
-        if self._cells > MAX_CELLS:
-            raise ImportFailed(f"has a sheet of more than {MAX_CELLS} cells: cut it into parts")
-        self.rows += [shown] * count
-
-    def _cells_of(self, row: Element) -> list[str]:
-        cells: list[str] = []
-        for cell in row:
-            if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
-                continue
-            text = " ".join(" ".join(_plain(it) for it in cell if it.tag == "text:p").split())
-            count = _repeated(cell, "columns", _MAX_REPEATED if text else _MAX_COLUMNS)
-            for _ in range(min(count, _MAX_COLUMNS - len(cells))):
-                cells.append(self._merged(len(cells), text, cell))
-        return cells
-
-    def _merged(self, column: int, text: str, cell: Element) -> str:
-        """Return the text of a cell, or of the merged cell that covers it."""
-        left, above = self._spans.pop(column, (0, ""))
-        if left > 1:
-            self._spans[column] = (left - 1, above)
-        if cell.tag == "table:covered-table-cell":
-            return above or text
-        height, width = (
-            min(int(value), _MAX_COLUMNS) if (value := cell.get(name, "1")).isdigit() else 1
-            for name in ("table:number-rows-spanned", "table:number-columns-spanned")
-        )
-        for at in range(column, column + width if width * height > 1 else column):
-            # in its own row, a cell to the right is covered as well
-            self._spans[at] = (height - (at == column), text)
-        if height == 1:
-            self._spans.pop(column, None)
-        return text
-
-
-def _is_collapsed(element: Element) -> bool:
-    return element.get("table:visibility", "visible") in ("collapse", "filter")

@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     NO_FORMATS,
     ImportFailed,
     ImportOptions,
@@ -57,9 +58,9 @@ def import_msg(data: bytes, options: ImportOptions) -> Document:
         with OleFileIO(BytesIO(data)) as file:
             content = _content(_Properties(file, "", _ROOT_HEADER, options), options)
     except (OSError, ValueError, IndexError, struct.error, RecursionError) as error:
-        raise ImportFailed("is not a readable Outlook message: it is damaged") from error
+        raise ImportFailed("is not a readable Outlook message: save it again in Outlook") from error
     if not content.headers and not any(map(any, content.bodies)):
-        raise ImportFailed("is empty")
+        raise ImportFailed(EMPTY)
     return mail_document(content, options)
 
 

@@ -174,7 +174,9 @@ def _read_field(form: Any, handle: Any, signers: Iterator[str]) -> Annotation | 
     box = box_of(handle)
     label = one_line(_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, handle)))
     if kind in {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}:
-        mark = "[x]" if raw.FPDFAnnot_IsChecked(form, handle) else "[ ]"
+        # PDFium compares the shown state with the button's number, which some forms count from 1
+        is_shown = string_of(handle, b"AS") not in {"", "Off"}
+        mark = "[x]" if is_shown or raw.FPDFAnnot_IsChecked(form, handle) else "[ ]"
         return Annotation(AnnotationKind.MARK, mark, box, label)
     if kind in {raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}:
         text = _chosen(form, handle) or _value(form, handle)

@@ -7,13 +7,20 @@ bookmarks, 142 got headings; 5,036 of 5,099 were those of bookmarks.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _BOLD = re.compile(r"bold|black|heavy|demi|semi|[a-z]bx?\d|CMBX|cmssbx|-bd|medi", re.IGNORECASE)
 _MOST_CHARS = 140
+
+
+@lru_cache(maxsize=200)
+def _is_bold(font: str) -> bool:
+    return _BOLD.search(font) is not None
 
 
 class TypeLine(NamedTuple):
@@ -43,7 +50,7 @@ def read_type_lines(
         last = start + len(characters.text[start:end].rstrip()) - 1
         is_uniform = (
             len(text) <= _MOST_CHARS
-            and _END.search(text) is None
+            and text[-1:] not in _ENDS
             and characters.font(last) == font
             and abs(characters.size(last) - size) < _SAME_SIZE * size
         )
@@ -66,7 +73,7 @@ _NUMBER = re.compile(
     r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[A-Z](?=[.\s]))(?P<mark>[.:)]?)\s+(?P<title>\S.*)"
 )
 _SECTION_NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,3})+(?=[.\s])")
-_END = re.compile(r"[.,;:!?]$|[-\ufffe]$")
+_ENDS = frozenset(f".,;:!?-{DIVISION}")
 _ENTRY = re.compile(r"(?:\.\s?){3,}|\s\d+$")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _CONTENTS = re.compile(
@@ -113,9 +120,9 @@ def _with_whole_titles(lines: Sequence[TypeLine], body: float) -> list[TypeLine]
             and before.is_uniform
             and line.is_uniform
             and _style(before) == _style(line)
-            and (line.size > body + 0.5 or _BOLD.search(line.font))
+            and (line.size > body + 0.5 or _is_bold(line.font))
             and line.above <= _MOST_TITLE_PITCH * line.size
-            and not _END.search(before.text)
+            and before.text[-1:] not in _ENDS
             and not _NUMBER.fullmatch(line.text)
         ):
             joined[-1] = before._replace(text=f"{before.text} {line.text}")
@@ -139,27 +146,22 @@ class _PageType:
     def of(cls, lines: Sequence[TypeLine]) -> "_PageType | None":
         sizes: Counter[float] = Counter()
         for line in lines:
-            sizes[_style(line).size] += len(line.text)
+            sizes[line.size] += len(line.text)
         if not sizes:
             return None
         body = max(sizes, key=sizes.__getitem__)
-        bold = sum(
-            len(line.text)
-            for line in lines
-            if _style(line).size == body and _BOLD.search(line.font)
-        )
+        bold = sum(len(line.text) for line in lines if line.size == body and _is_bold(line.font))
         return cls(body, 2 * bold > sizes[body], _running_titles(lines))
 
     def is_candidate(self, line: TypeLine) -> bool:
         """Return whether a line stands out: larger or bolder than the text, on its own."""
-        style = _style(line)
-        is_bold = not self.has_bold_text and _BOLD.search(style.font) is not None
-        is_larger = style.size > self.body + 0.5
+        is_bold = not self.has_bold_text and _is_bold(line.font)
+        is_larger = line.size > self.body + 0.5
         return (
-            (is_larger or (is_bold and style.size >= self.body - 0.5))
+            (is_larger or (is_bold and line.size >= self.body - 0.5))
             and _stands_alone(line, self.body)
             and _key(line.text) not in self.running
-            and (round(line.y), style.size > 1.1 * self.body) not in self.running
+            and (round(line.y), line.size > 1.1 * self.body) not in self.running
         )
 
 
@@ -251,7 +253,7 @@ def _stands_alone(line: TypeLine, body: float) -> bool:
         and len(line.text) <= _MOST_CHARS
         and _WORD.search(line.text) is not None
         and not _CONTENTS.fullmatch(line.text)
-        and not _END.search(line.text)
+        and line.text[-1:] not in _ENDS
         and not _ENTRY.search(line.text)
         and (line.above is None or line.above >= _LEAST_ABOVE * body)
     )

@@ -8,7 +8,7 @@ are content.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from ctypes import POINTER, c_float, c_int, c_uint, c_ulong, c_ushort, cast, create_string_buffer
-from math import hypot, sqrt
+from math import ceil, hypot, sqrt
 from time import process_time
 from typing import Any
 
@@ -69,7 +69,7 @@ class _Drawn:
     is_text: bool
     is_picture: bool = False
     is_unseen: bool = False
-    size: float = 0.0
+    is_tiny: bool = False
 
 
 class HiddenText:
@@ -89,8 +89,10 @@ class HiddenText:
         """Return the annotations except fields and text boxes in the colour of their background."""
         if not self.has_time or not any(it.is_drawn for it in annotations):
             return list(annotations)
-        drawn = _image(page, _scale(page), draw_annots=True, may_draw_forms=True)
-        return [it for it in annotations if not it.is_drawn or _is_seen(page, drawn, it)]
+        drawn = [it for it in annotations if it.is_drawn]
+        frame = _DrawnPart.around(page, [it.box for it in drawn])
+        image = frame.draw(page, draw_annots=True, may_draw_forms=True)
+        return [it for it in annotations if not it.is_drawn or _is_seen(page, frame, image, it)]
 
     def remove(self, page: PdfPage) -> int:
         """Deactivate the hidden text objects of a page; return the number of their letters."""
@@ -100,7 +102,7 @@ class HiddenText:
         page_box = page.get_bbox()
         has_area = _area(page_box) > 0  # not if the boxes of the page contradict each other
         hidden = [
-            it for it in texts if (has_area and not _overlaps(it.box, page_box)) or _is_tiny(it)
+            it for it in texts if it.is_tiny or (has_area and not _overlaps(it.box, page_box))
         ]
         known = {id(it) for it in hidden}
         suspicious = [
@@ -115,11 +117,6 @@ class HiddenText:
         for it in hidden:
             raw.FPDFPageObj_SetIsActive(it.handle, 0)
         return max(0, before - _count_letters(page))
-
-
-def _is_tiny(text: _Drawn) -> bool:
-    # the letters of a Type 3 font can be much larger than its size
-    return text.size <= TINY and text.box[3] - text.box[1] <= 1.5 * TINY
 
 
 def _is_suspicious(text: _Drawn, areas: Sequence[_Drawn]) -> bool:
@@ -166,40 +163,63 @@ def _text_layer(
 
 def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) -> list[_Drawn]:
     """Return the texts that change no pixel; those of a text layer need a picture of letters."""
-    scale = _scale(page)
-    with_texts = _image(page, scale)
+    frame = _DrawnPart.around(page, [it.box for it in suspicious])
+    with_texts = frame.draw(page)
     for it in suspicious:
         raw.FPDFPageObj_SetIsActive(it.handle, 0)
-    without = _image(page, scale)
+    without = frame.draw(page)
     for it in suspicious:
         raw.FPDFPageObj_SetIsActive(it.handle, 1)
     difference = ImageChops.difference(with_texts, without)
     return [
         it
         for it in suspicious
-        if _most(_part(page, difference, it.box)) < VISIBLE
-        and not (id(it) in layer and _range(_part(page, without, it.box, margin=4)) >= INK)
+        if _most(frame.part(page, difference, it.box)) < VISIBLE
+        and not (id(it) in layer and _range(frame.part(page, without, it.box, margin=4)) >= INK)
     ]
 
 
-def _scale(page: PdfPage) -> float:
-    width, height = page.get_size()
-    most = sqrt(_MOST_PIXELS / max(1.0, width * height))
-    return float(min(_MOST_SCALE, most, _MOST_SIDE / max(width, height, 1.0)))
+@dataclass(frozen=True, slots=True)
+class _DrawnPart:
+    """The part of a page that is drawn, in pixels: left, top, right and bottom."""
+
+    scale: float
+    size: tuple[int, int]
+    edges: tuple[int, int, int, int]
+
+    @classmethod
+    def around(cls, page: PdfPage, boxes: Sequence[Box]) -> "_DrawnPart":
+        """Return the part with all boxes: drawing less takes less time."""
+        width, height = page.get_size()
+        most = sqrt(_MOST_PIXELS / max(1.0, width * height))
+        scale = float(min(_MOST_SCALE, most, _MOST_SIDE / max(width, height, 1.0)))
+        size = max(1, ceil(width * scale)), max(1, ceil(height * scale))
+        lefts, tops, rights, bottoms = zip(
+            *(_pixels(page, it, size, _MARGIN) for it in boxes), strict=True
+        )
+        return cls(scale, size, (min(lefts), min(tops), max(rights), max(bottoms)))
+
+    def draw(self, page: PdfPage, **options: bool) -> Image.Image:
+        left, top, right, bottom = self.edges
+        cut = (left, self.size[1] - bottom, self.size[0] - right, top)
+        crop = [max(0.0, it - 0.5) / self.scale for it in cut]
+        options = {"draw_annots": False, "may_draw_forms": False, **options}
+        with closing(page.render(scale=self.scale, crop=crop, **options)) as bitmap:
+            drawn: Image.Image = bitmap.to_pil()
+            return drawn if drawn.mode == "RGB" else drawn.convert("RGB")
+
+    def part(self, page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Image.Image:
+        """Return the part of the drawing inside a box of the page, at least one pixel."""
+        left, top, right, bottom = _pixels(page, box, self.size, margin)
+        x, y = self.edges[:2]
+        return image.crop((left - x, top - y, right - x, bottom - y))
 
 
-def _image(
-    page: PdfPage, scale: float, *, draw_annots: bool = False, may_draw_forms: bool = False
-) -> Image.Image:
-    with closing(
-        page.render(scale=scale, draw_annots=draw_annots, may_draw_forms=may_draw_forms)
-    ) as bitmap:
-        drawn: Image.Image = bitmap.to_pil()
-        return drawn.convert("RGB")
+_MARGIN = 4
 
 
-def _is_seen(page: PdfPage, drawn: Image.Image, annotation: Annotation) -> bool:
-    area = _part(page, drawn, annotation.box, margin=-_FRAME)
+def _is_seen(page: PdfPage, frame: _DrawnPart, image: Image.Image, annotation: Annotation) -> bool:
+    area = frame.part(page, image, annotation.box, margin=-_FRAME)
     if _range(area) >= VISIBLE:
         return True
     background = [low for low, _ in _extrema(area)]
@@ -222,9 +242,11 @@ def _extrema(image: Image.Image) -> Sequence[tuple[int, int]]:
     return [(int(low), int(high)) for low, high in extrema]
 
 
-def _part(page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Image.Image:
-    """Return the part of a page's image with a box of the page, at least one pixel."""
-    width, height = image.size
+def _pixels(
+    page: PdfPage, box: Box, size: tuple[int, int], margin: int
+) -> tuple[int, int, int, int]:
+    """Return the left, top, right and bottom pixels of a box, at least one pixel apart."""
+    width, height = size
     x, y = c_int(), c_int()
     xs: list[int] = []
     ys: list[int] = []
@@ -235,13 +257,13 @@ def _part(page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Im
     left = min(max(min(xs) - margin, 0), width - 1)
     top = min(max(min(ys) - margin, 0), height - 1)
     right = max(min(max(xs) + margin, width), left + 1)
-    return image.crop((left, top, right, max(min(max(ys) + margin, height), top + 1)))
+    return left, top, right, max(min(max(ys) + margin, height), top + 1)
 
 
 def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
     """Yield the text, filled paths and pictures of a page in the order of drawing."""
     count = min(raw.FPDFPage_CountObjects(page), MOST_OBJECTS)
-    start = PdfMatrix()
+    start: PdfMatrix | None = None
     pending = [(raw.FPDFPage_GetObject(page, at), start, 0, False) for at in reversed(range(count))]
     for order in range(MOST_OBJECTS):
         if not pending:
@@ -251,7 +273,7 @@ def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
         is_layered = is_layered or (may_have_layers and _has_layer(handle))
         if kind == raw.FPDF_PAGEOBJ_FORM:
             if depth < _MOST_DEPTH and len(pending) < 2 * MOST_OBJECTS:
-                inner = _matrix(handle).multiply(matrix)
+                inner = _matrix(handle, matrix)
                 pending += [
                     # a form can itself have a layer, which PDFium does not return
                     (raw.FPDFFormObj_GetObject(handle, at), inner, depth + 1, may_have_layers)
@@ -278,25 +300,31 @@ def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
                 )
 
 
-def _text(handle: Any, matrix: PdfMatrix, order: int, *, is_layered: bool) -> _Drawn:
+def _text(handle: Any, matrix: PdfMatrix | None, order: int, *, is_layered: bool) -> _Drawn:
     mode = raw.FPDFTextObj_GetTextRenderMode(handle)
-    size = c_float()
-    raw.FPDFTextObj_GetFontSize(handle, size)
-    whole = _matrix(handle).multiply(matrix)
     is_stroked = mode in _STROKED
     colour = _colour(
         handle, raw.FPDFPageObj_GetStrokeColor if is_stroked else raw.FPDFPageObj_GetFillColor
     )
+    box = _box(handle, matrix)
     return _Drawn(
         handle=handle,
-        box=_box(handle, matrix),
+        box=box,
         order=order,
         colour=colour,
         is_layered=is_layered,
         is_text=True,
         is_unseen=mode in _UNSEEN or (colour is not None and colour[3] == 0),
-        size=abs(size.value) * max(hypot(whole.a, whole.b), hypot(whole.c, whole.d)),
+        # the letters of a Type 3 font can be much larger than its size
+        is_tiny=box[3] - box[1] <= 1.5 * TINY and _size(handle, matrix) <= TINY,
     )
+
+
+def _size(handle: Any, matrix: PdfMatrix | None) -> float:
+    size = c_float()
+    raw.FPDFTextObj_GetFontSize(handle, size)
+    whole = _matrix(handle, matrix)
+    return abs(size.value) * max(hypot(whole.a, whole.b), hypot(whole.c, whole.d))
 
 
 def _is_filled(handle: Any) -> bool:
@@ -316,25 +344,24 @@ def _has_layer(handle: Any) -> bool:
 
 
 def _colour(handle: Any, read: Callable[..., int]) -> _Colour | None:
-    parts = [c_uint() for _ in range(4)]
-    if not read(handle, *parts):
+    red, green, blue, alpha = c_uint(), c_uint(), c_uint(), c_uint()
+    if not read(handle, red, green, blue, alpha):
         return None
-    red, green, blue, alpha = (it.value for it in parts)
-    return red, green, blue, alpha
+    return red.value, green.value, blue.value, alpha.value
 
 
-def _matrix(handle: Any) -> PdfMatrix:
+def _matrix(handle: Any, matrix: PdfMatrix | None) -> PdfMatrix:
     found = raw.FS_MATRIX()
     raw.FPDFPageObj_GetMatrix(handle, found)
-    return PdfMatrix.from_raw(found)
+    own = PdfMatrix.from_raw(found)
+    return own if matrix is None else own.multiply(matrix)
 
 
-def _box(handle: Any, matrix: PdfMatrix) -> Box:
-    parts = [c_float() for _ in range(4)]
-    raw.FPDFPageObj_GetBounds(handle, *parts)
-    left, bottom, right, top = (it.value for it in parts)
-    box: Box = matrix.on_rect(left, bottom, right, top)
-    return box
+def _box(handle: Any, matrix: PdfMatrix | None) -> Box:
+    left, bottom, right, top = c_float(), c_float(), c_float(), c_float()
+    raw.FPDFPageObj_GetBounds(handle, left, bottom, right, top)
+    box: Box = left.value, bottom.value, right.value, top.value
+    return box if matrix is None else matrix.on_rect(*box)
 
 
 def _area(box: Box) -> float:

@@ -25,7 +25,7 @@ _MOST_UNEVEN = 0.4
 
 def has_ideographs(text: str) -> bool:
     """Return whether ``text`` has Chinese or Japanese characters with white space around."""
-    return _SPACED_PAIR.search(text) is not None
+    return not text.isascii() and _SPACED_PAIR.search(text) is not None
 
 
 def join_ideographs(text: str) -> str:

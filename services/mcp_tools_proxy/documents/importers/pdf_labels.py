@@ -6,7 +6,7 @@ include it; then its value replaces the word.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from ctypes import c_double, c_float, c_void_p, cast
 from itertools import pairwise
@@ -36,6 +36,9 @@ _MOST_PLACED = 1_000
 """Annotations of a page beside their labels; more follow the text. 5,000 took 90 s of CPU."""
 
 _MOST_WIDTH = 2.0
+
+_SAME_LINE, _LONGEST_LABEL, _MOST_MOVED = 2.0, 40, 100
+"""Points between baselines of a line; letters of a label; text objects that are moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,12 @@ class _WordLayer:
         letters = _PageLetters(self._page, self._turn)
         by_holder: dict[int, list[_Word]] = defaultdict(list)
         inserted: dict[int, list[_Word]] = defaultdict(list)
-        for it in annotations:
-            word = letters.word_for(it, self._turn.box(it.box))
+        after: dict[int, list[_Word]] = defaultdict(list)
+        boxes = [self._turn.box(it.box) for it in annotations]
+        for moved, before in letters.moved_texts(annotations, boxes):
+            self._move([letters.objects[it] for it in moved], letters.objects[before])
+        for it, box in zip(annotations, boxes, strict=True):
+            word = letters.word_for(it, box)
             (inserted[0] if word.holder is None else by_holder[word.holder]).append(word)
         top = {_address(it): at for at, it in enumerate(_top_objects(self._page))}
         for holder, words in by_holder.items():
@@ -110,14 +117,22 @@ class _WordLayer:
             places = {it.place for it in words}
             if holder in top and min(places) >= letters.length(holder):
                 at += 1
+                after[at] += words
             elif holder not in top or places != {0}:
                 self._replaced.append(letters.objects[holder])
                 words.extend(letters.parts(holder, places))
             inserted[at] += words
         for it in self._replaced:
             raw.FPDFPageObj_SetIsActive(it, 0)
+        self._insert_all(inserted, after)
+
+    def _insert_all(
+        self, inserted: Mapping[int, list[_Word]], after: Mapping[int, list[_Word]]
+    ) -> None:
+        """Insert words by their position; those ``after`` an object precede those before one."""
         for at in sorted(inserted, reverse=True):
-            for word in sorted(inserted[at], key=lambda it: (it.y, -it.x)):
+            first = set(map(id, after.get(at, ())))
+            for word in sorted(inserted[at], key=lambda it: (id(it) in first, it.y, -it.x)):
                 self._insert(word, at)
 
     def complete(self, text: str) -> str:
@@ -130,6 +145,18 @@ class _WordLayer:
                 raw.FPDFPageObj_Destroy(it)
         for it in self._replaced:
             raw.FPDFPageObj_SetIsActive(it, 1)
+
+    def _move(self, texts: Sequence[Any], before: Any) -> None:
+        """Move text objects after another one, so that a line is read from left to right."""
+        order = [_address(it) for it in _top_objects(self._page)]
+        if not {*map(_address, texts), _address(before)} <= set(order):
+            return
+        for it in reversed(texts):
+            if raw.FPDFPage_RemoveObject(self._page, it):
+                order.remove(_address(it))
+                at = order.index(_address(before)) + 1
+                raw.FPDFPage_InsertObjectAtIndex(self._page, it, at)
+                order.insert(at, _address(it))
 
     def _completed(self, match: re.Match[str]) -> str:
         if int(match[1]) >= len(self._texts):
@@ -160,6 +187,7 @@ class _PageLetters:
 
     def __init__(self, page: PdfPage, turn: "_Turn") -> None:
         self.objects: dict[int, Any] = {}
+        self._order: dict[int, int] = {}
         self._texts: dict[int, list[str]] = defaultdict(list)
         self._letters: dict[int, list[_Letter]] = defaultdict(list)
         self._bands: dict[int, list[_Letter]] = defaultdict(list)
@@ -202,6 +230,68 @@ class _PageLetters:
         place = self.length(above.holder)
         return _Word(text, left, baseline, width, size, above.holder, place)
 
+    def moved_texts(
+        self, annotations: Sequence[Annotation], boxes: Sequence[Box]
+    ) -> Iterator[tuple[list[int], int]]:
+        """Yield text objects that continue the line of a field, but are drawn later or earlier.
+
+        Each with the text object that a reader sees before it.
+        """
+        rows = sorted(zip(annotations, boxes, strict=True), key=lambda it: it[1][0])
+        marked = {
+            label.holder
+            for it, box in rows
+            if it.kind is AnnotationKind.MARK and (label := self._right(box))
+        }
+        continuing: set[int] = set()
+        moved: set[int] = set()
+        for it, box in rows:
+            before = self._left(box)
+            if it.kind is AnnotationKind.MARK:
+                after, is_near = self._right(box), True
+            else:
+                after = self._next(box)
+                is_near = after is not None and after.box[0] - box[2] < _NEAR
+            if (
+                before is None
+                or after is None
+                or not is_near
+                or abs(after.y - before.y) > _SAME_LINE
+                or box[0] - before.box[2] > _FAR
+                or (before.holder in marked and before.holder not in continuing)
+                or len(self._run(before)) > _LONGEST_LABEL
+                or len(moved) > _MOST_MOVED
+            ):
+                continue
+            texts = list(dict.fromkeys(letter.holder for letter in self._run(after)))
+            places = [self._order[holder] for holder in (before.holder, *texts)]
+            continuing.update(texts)
+            is_next = places == list(range(places[0], places[0] + len(places)))
+            if (before.holder in moved or not is_next) and all(
+                abs(letter.y - before.y) <= _SAME_LINE and letter.x > before.x
+                for holder in texts
+                for letter in self._letters[holder]
+            ):
+                moved.update(texts)
+                yield texts, before.holder
+
+    def _run(self, letter: _Letter) -> list[_Letter]:
+        """Return the letters of a text on one line, without wide gaps."""
+        bands = {int((letter.y + shift) // _BAND) for shift in (-_NEAR, 0, _NEAR)}
+        line = [
+            it
+            for band in bands
+            for it in self._bands.get(band, ())
+            if abs(it.y - letter.y) <= _SAME_LINE
+        ]
+        line.sort(key=lambda it: it.x)
+        first = last = line.index(letter)
+        while first and line[first].x - line[first - 1].box[2] < _NEAR:
+            first -= 1
+        while last + 1 < len(line) and line[last + 1].x - line[last].box[2] < _NEAR:
+            last += 1
+        return line[first : last + 1]
+
     def _word(self, text: str, label: _Letter, x: float, width: float, place: int) -> _Word:
         return _Word(text, x, label.y, width, label.size, label.holder, place)
 
@@ -219,15 +309,14 @@ class _PageLetters:
 
     def _right(self, box: Box) -> _Letter | None:
         """Return the next letter to the right, if it is nearer than the one to the left."""
-        right = min(
-            (it for it in self._beside(box) if it.box[0] >= box[2] - 1),
-            key=lambda it: it.box[0],
-            default=None,
-        )
-        left = self._left(box)
+        right, left = self._next(box), self._left(box)
         if right and left and box[0] - left.box[2] <= right.box[0] - box[2]:
             return None
         return right
+
+    def _next(self, box: Box) -> _Letter | None:
+        right = (it for it in self._beside(box) if it.box[0] >= box[2] - 1)
+        return min(right, key=lambda it: it.box[0], default=None)
 
     def _beside(self, box: Box) -> Iterator[_Letter]:
         bottom, top = max(box[1], box[3] - _TALLEST), box[3]
@@ -272,6 +361,7 @@ class _PageLetters:
             max(1.0, size),
         )
         self.objects[holder] = found
+        self._order.setdefault(holder, len(self._order))
         self._letters[holder].append(letter)
         self._bands[int((letter.box[1] + letter.box[3]) / 2 // _BAND)].append(letter)
 

@@ -55,7 +55,7 @@ class _Glyph:
 
 def has_right_to_left(text: str) -> bool:
     """Return whether ``text`` has words in Arabic, Hebrew or similar scripts."""
-    return _RIGHT_TO_LEFT.search(text) is not None
+    return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None
 
 
 def join_marked_letters(page: PageCharacters, lines: list[list[PageWord]]) -> None:

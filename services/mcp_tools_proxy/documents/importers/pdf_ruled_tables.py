@@ -4,6 +4,8 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from operator import neg
 
@@ -51,21 +53,69 @@ def ruled_tables(page: PdfPage, lines: Sequence[Sequence[PageWord]]) -> Iterator
 
 
 def _banded_grid(bands: Bands, lines: Sequence[Sequence[PageWord]]) -> RuledGrid | None:
-    """Return a grid whose columns are the gaps that most bands share, if there are any."""
-    outer = bands.grid(())
-    rows: list[list[PageWord]] = [[] for _ in bands.rows[1:]]
+    """Return a grid whose columns are the gaps that most bands share, if there are any.
+
+    The first and the last row may be without a band or line.
+    """
+    height = min(above - below for above, below in pairwise(bands.rows))
+    edges = [bands.rows[0] + height, *bands.rows, bands.rows[-1] - height]
+    outer = replace(bands, rows=edges).grid(())
+    rows = _words_of_rows(outer, lines)
+    gaps = [gaps_of(_apart(row)) if row else [] for row in rows]
+    several = [it for it in gaps[1:-1] if len(it) > 2]
+    common = reduce(common_gaps, several) if several else []
+    for at in (-1, 0):
+        kept = common_gaps(common, gaps[at])
+        if len(gaps[at]) > 2 and len(kept) == len(common):
+            if _is_continued_outside(outer, rows[at], lines):
+                return None
+            common = kept
+            several.append(gaps[at])
+        else:
+            del edges[at], rows[at]
+    if len(several) < max(LEAST_ROWS, LEAST_FULL * sum(map(bool, rows))) or not common[1:-1]:
+        return None
+    columns = [(start + end) / 2 for start, end in common[1:-1]]
+    grid = replace(bands, rows=edges).grid(columns)
+    return None if bands.are_lines and not _has_wrapped_cells(grid, rows) else grid
+
+
+def _words_of_rows(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> list[list[PageWord]]:
+    rows: list[list[PageWord]] = [[] for _ in grid.rows[1:]]
     for line in lines:
         for word in line:
-            if (cell := _cell_at(outer, word)) is not None:
+            if (cell := _cell_at(grid, word)) is not None:
                 rows[cell[0]].append(word)
-    filled = [gaps_of(_apart(row)) for row in rows if row]
-    several = [gaps for gaps in filled if len(gaps) > 2]
-    if len(several) < max(LEAST_ROWS, LEAST_FULL * len(filled)):
-        return None
-    common = several[0]
-    for gaps in several[1:]:
-        common = common_gaps(common, gaps)
-    return bands.grid([(start + end) / 2 for start, end in common[1:-1]]) if common[1:-1] else None
+    return rows
+
+
+def _is_continued_outside(
+    grid: RuledGrid, row: Sequence[PageWord], lines: Sequence[Sequence[PageWord]]
+) -> bool:
+    """Return whether the first or last row of a grid has lines so near that they are a part."""
+    lowest, highest = min(word.y for word in row), max(word.y for word in row)
+    return any(
+        lowest - _NEAR_LINE < word.y < highest + _NEAR_LINE
+        and grid.columns[0] <= word.left <= grid.columns[-1]
+        and _cell_at(grid, word) is None
+        for line in lines
+        for word in line
+    )
+
+
+_NEAR_LINE = 16.0
+
+
+def _has_wrapped_cells(grid: RuledGrid, rows: Sequence[Sequence[PageWord]]) -> bool:
+    """Return whether a row has a cell with several lines, and none has two: these may be rows."""
+    wrapped: list[int] = []
+    for row in rows:
+        cells: dict[int, list[PageWord]] = defaultdict(list)
+        for word in row:
+            if (cell := _cell_at(grid, word)) is not None:
+                cells[cell[1]].append(word)
+        wrapped.append(sum(len(_baselines(it)) > 1 for it in cells.values()))
+    return max(wrapped) == 1
 
 
 def _apart(words: Sequence[PageWord]) -> list[list[PageWord]]:

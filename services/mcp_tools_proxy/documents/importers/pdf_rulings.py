@@ -87,6 +87,7 @@ class Bands:
     left: float
     right: float
     rows: Sequence[float]
+    are_lines: bool = False
 
     def grid(self, columns: Sequence[float]) -> RuledGrid:
         """Return the grid with lines at ``columns``, which lie between the edges."""
@@ -118,26 +119,33 @@ def ruled_grids(page: PdfPage) -> tuple[list[RuledGrid], list[Bands]]:
 
 
 def _bands(groups: Sequence[tuple[list[Ruling], list[Ruling]]]) -> list[Bands]:
-    """Return the rows of boxes with the same left and right edges, one below the other."""
-    boxes: dict[tuple[int, int], list[list[float]]] = defaultdict(list)
+    """Return the rows with the same left and right edges, one below the other."""
+    boxes: dict[tuple[int, int, bool], list[list[float]]] = defaultdict(list)
     for across, down in groups:
-        columns = _distinct(it.at for it in down)
-        if len(columns) == 2 and columns[1] - columns[0] > _LEAST_BAND:
-            boxes[round(columns[0]), round(columns[1])].append(_distinct(it.at for it in across))
+        columns, rows = _distinct(it.at for it in down), _distinct(it.at for it in across)
+        if not down:
+            columns = [across[0].start, across[0].end]
+        elif len(columns) > 2 and len(rows) > 2:
+            continue  # a grid
+        if len(columns) > 1 and columns[-1] - columns[0] > _LEAST_BAND:
+            boxes[round(columns[0]), round(columns[-1]), not down].append(rows)
     found: list[Bands] = []
-    for (left, right), parts in boxes.items():
-        rows: list[float] = []
+    for (left, right, are_lines), parts in boxes.items():
+        rows = []
         for part in sorted(parts, key=max, reverse=True):
             if rows and rows[-1] - part[-1] > _MOST_BETWEEN:
-                found.append(Bands(left, right, rows))
+                found.append(Bands(left, right, rows, are_lines))
                 rows = []
             rows = sorted(_distinct(iter([*rows, *part])), reverse=True)
-        found.append(Bands(left, right, rows))
-    return [it for it in found if _LEAST_EDGES <= len(it.rows) <= MOST_LINES]
+        found.append(Bands(left, right, rows, are_lines))
+    return [it for it in found if _LEAST_EDGES - it.are_lines <= len(it.rows) <= MOST_LINES]
 
 
 _LEAST_BAND, _MOST_BETWEEN, _LEAST_EDGES = 60.0, 80.0, 4
-"""Least width of a band and greatest height of an unshaded row between two, in points; edges."""
+"""Least width of a band and greatest height of an unshaded row between two, in points; edges.
+
+The first row is often above the first line.
+"""
 
 
 def _grid(across: Sequence[Ruling], down: Sequence[Ruling]) -> RuledGrid | None:

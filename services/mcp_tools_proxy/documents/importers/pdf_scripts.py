@@ -5,7 +5,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import c_float
 from enum import Enum
 from itertools import groupby
@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.importers.pdf_words import Character, PageCharact
 from mcp_tools_proxy.documents.importers.superscripts import (
     SuperscriptKind,
     footnote_mark,
+    may_be_note,
     superscript_kind,
 )
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -42,8 +43,6 @@ _FORMULA = re.compile(r"[^\W_]\d[^\W\d_]|[^\W\d_]\d[-+×·∗*/=^(]")
 
 _PLAIN_CONTENT = re.compile(r"[-+]?[\w.,′'∗*]+[-+]?|[-+]")
 _LETTERS = re.compile(r"[^\W\d_]+$")
-_FRACTION_LINES = ("/", "⁄")
-
 
 _MARK = re.compile(r"\[\w{1,3}(?:[,;–-]\w{1,3})*\]$")
 """A footnote mark, which the next word follows with a space."""
@@ -128,7 +127,60 @@ def _bounds(shape: object) -> tuple[float, float, float, float]:
     return left.value, bottom.value, right.value, top.value
 
 
-def mark_scripts(page: PageCharacters, line: Sequence[PageWord], *, is_beside: bool) -> None:
+class PageNotes:
+    """The footnotes of a page: lines in small type below its text that begin with a number."""
+
+    def __init__(self, page: PageCharacters) -> None:
+        self._page = page
+        self._found: list[tuple[str, float, float]] | None = None
+
+    def has(self, mark: str, text: Character) -> bool:
+        """Return whether a note with this mark is below ``text``, in smaller type."""
+        if self._found is None:
+            self._found = list(self._read())
+        return any(
+            number == mark and y < text.y and size <= _SMALLER * text.size
+            for number, size, y in self._found
+        )
+
+    def _read(self) -> Iterator[tuple[str, float, float]]:
+        """Yield the number, type size and baseline of each."""
+        page = self._page
+        lines = [
+            (page.size(start), *page.edges((start, end)), end - start)
+            for start, end in page.spans()
+        ]
+        for start, _ in page.spans():
+            match = _NOTE_START.match(page.text, start)
+            if match is None:
+                continue
+            left, right, y = page.edges((start, match.end()))
+            size = page.size(match.end() - 1)
+            is_apart = not any(
+                (abs(other_y - y) < size and left - _BESIDE < other_right < left + 1)
+                or (
+                    other_y < y - 1
+                    and other_size * _SMALLER > size
+                    and length >= _FEWEST_OF_LINE
+                    and other_left < right + _WIDEST_NOTE
+                    and left < other_right
+                )
+                for other_size, other_left, other_right, other_y, length in lines
+            )
+            if size and is_apart:
+                yield match[1], size, y
+
+
+_NOTE_START = re.compile(r"(\d{1,3})[.)]?\s*[\"'“„«(]?[^\W\d_]")
+_SMALLER = 0.92
+_FEWEST_OF_LINE = 20
+_WIDEST_NOTE = 150.0
+"""Points to the right of a note's start that text below it may not have."""
+
+
+def mark_scripts(
+    page: PageCharacters, line: Sequence[PageWord], notes: PageNotes, *, is_beside: bool
+) -> None:
     """Change the texts of the words of a line with superscripts or subscripts.
 
     ``is_beside``: small type is beside larger type at its height.
@@ -148,7 +200,7 @@ def mark_scripts(page: PageCharacters, line: Sequence[PageWord], *, is_beside: b
         if number in found:
             previous = line[number - 1] if number else None
             following = line[number + 1].text if number + 1 < len(line) else ""
-            _mark_word(page, word, previous, usual, written, following)
+            _mark_word(page, word, previous, usual, notes, written, following)
             if _MARK.search(word.text) and following[:1].isalnum() and line[number + 1].is_glued:
                 line[number + 1].is_glued, line[number + 1].is_beside = False, True
         written = (written + (word.text if word.is_glued else f" {word.text}"))[-_CONTEXT:]
@@ -178,13 +230,19 @@ def _mark_word(
     word: PageWord,
     previous: PageWord | None,
     usual: Character,
+    notes: PageNotes,
     before: str,
     following: str,
 ) -> None:
+    first = page.character(word.start)
+    if not first.size:
+        return
+    base = _base_of(page, previous, first, usual)
+    if _kind(first, _level(base, usual)) is _Kind.FULL and page.is_one_object(word):
+        return
     characters = page.characters(word)
     if not all(character.size for character in characters):
         return
-    base = _base_of(page, previous, characters[0], usual)
     runs = _runs(characters, base, usual)
     if all(run.kind is _Kind.FULL for run in runs):
         return
@@ -194,7 +252,10 @@ def _mark_word(
         is_attached = bool(text) or (run.base is not None and base is run.base)
         space = "" if glued or base is run.base else " "
         context = f"{before}{space}{text}" if is_attached else ""
-        piece = _write(run, context, after or (" " + following if following else ""))
+        if _is_numerator(page, run, word.end - len(after), usual):
+            piece = f" {run.text}" if context[-1:].isdigit() else run.text
+        else:
+            piece = _write(run, context, after or (f" {following}" if following else ""), notes)
         if not text and number == 0 and is_attached and piece[:1] in {"^", "_"}:
             glued = True
         text += piece
@@ -222,8 +283,7 @@ def _is_near(script: Character, base: Character, usual: Character, most: float) 
 def _runs(
     characters: Sequence[Character], base: Character | None, usual: Character
 ) -> list[_ScriptRun]:
-    level = base if base is not None and base.size >= _SMALL * usual.size else usual
-    full = base
+    level, full = _level(base, usual), base
     kinds: list[tuple[_Kind, Character, Character | None]] = []
     for character in characters:
         kind = _kind(character, level)
@@ -248,6 +308,11 @@ def _runs(
     return runs
 
 
+def _level(base: Character | None, usual: Character) -> Character:
+    """Return the character that a script after ``base`` is compared with."""
+    return base if base is not None and base.size >= _SMALL * usual.size else usual
+
+
 def _ends(runs: Sequence[_ScriptRun], characters: Sequence[Character]) -> list[Character]:
     """Return the last character of the runs so far: a script may follow another one."""
     count = sum(len(run.text) for run in runs)
@@ -263,12 +328,20 @@ def _kind(character: Character, level: Character) -> _Kind:
     return _Kind.LOWERED if shift <= -_LEAST_FALL else _Kind.FULL
 
 
-def _write(run: _ScriptRun, before: str, after: str) -> str:
+def _write(run: _ScriptRun, before: str, after: str, notes: PageNotes) -> str:
     if run.kind is _Kind.FULL or not any(map(str.isalnum, run.text)):
         return _sign(run.text) if run.kind is _Kind.RAISED else run.text
     if run.kind is _Kind.LOWERED:
         return _write_subscript(run.text, before)
-    return _write_superscript(run.text, before, after)
+    kind = superscript_kind(run.text, before, after)
+    is_listed = (
+        kind is SuperscriptKind.EXPONENT
+        and run.base is not None
+        and run.text.isdigit()
+        and may_be_note(before, after)
+        and notes.has(run.text, run.base)
+    )
+    return _write_superscript(run.text, before, after, SuperscriptKind.NOTE if is_listed else kind)
 
 
 def _sign(text: str) -> str:
@@ -284,13 +357,29 @@ def _write_subscript(text: str, before: str) -> str:
     return text if is_long_word and not text.isdigit() else f"_{_content(text)}"
 
 
-def _write_superscript(text: str, before: str, after: str) -> str:
-    if after.startswith(_FRACTION_LINES) or before.endswith(tuple("([{")):
+def _is_numerator(page: PageCharacters, run: _ScriptRun, end: int, usual: Character) -> bool:
+    """Return whether a raised number is followed by a small one after a line, as in 1/2."""
+    if run.kind is not _Kind.RAISED or not run.text.isdigit():
+        return False
+    below = _FRACTION_LINE.match(page.text, end)
+    return below is not None and page.size(below.end()) <= _SMALL * usual.size
+
+
+_FRACTION_LINE = re.compile(r"\s*[/⁄]\s*(?=\d)")
+
+
+def _write_superscript(text: str, before: str, after: str, kind: SuperscriptKind) -> str:
+    if before.endswith(tuple("([{")):
         return text
-    kind = superscript_kind(text, before, after)
     if kind is SuperscriptKind.NOTE:
         return footnote_mark(text, before, after)
-    return f"^{_content(text)}" if kind is SuperscriptKind.EXPONENT else text
+    if kind is SuperscriptKind.EXPONENT:
+        return f"^{_content(text)}"
+    is_degree = text == "o" and before[-1:].isdigit() and _TEMPERATURE.match(after)
+    return "°" if is_degree else text
+
+
+_TEMPERATURE = re.compile(r"[CF](?![^\W_])")
 
 
 def _content(text: str) -> str:

@@ -4,12 +4,20 @@ A group of lines is only a table if that is certain: otherwise its text stays as
 """
 
 import re
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import pairwise
 
 from pypdfium2 import PdfPage
 
+from mcp_tools_proxy.documents.importers.pdf_narrow_tables import (
+    ALIGNED,
+    NARROW,
+    AlignedRow,
+    NarrowBlock,
+    columns_at,
+)
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     FAR,
     LEAST_FULL,
@@ -24,9 +32,8 @@ from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     gaps_of,
     ruled_tables,
 )
-from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord, are_justified
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
-from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _MOST_WORDS = 20_000
 """Words of a page that is searched for tables."""
@@ -40,42 +47,68 @@ _MOST_PITCH = 2.6
 
 _LEAST_ROWS_OF_TWO = 4
 _MOST_WORDS_OF_CELL = 6.0
+_MOST_WORDS_OF_ROW = 16
+"""In a table whose columns are hardly further apart than words."""
+
 _LEAST_NUMERIC = 0.7
 
 _LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-@dataclass(frozen=True, slots=True)
-class _AlignedRow:
-    """The words at one height, from left to right, as parts that are far from each other."""
+class TableSigns(Enum):
+    """Signs of tables in the positions of a page's words."""
 
-    y: float
-    size: float
-    parts: Sequence[Sequence[PageWord]]
-    gaps: Sequence[tuple[float, float]]
+    NONE = 0
+    NARROW = 1
+    """Numbers in two neighbouring lines have a gap before them that is larger than a space."""
+
+    WIDE = 2
+    """Neighbouring lines, three or with rulings two, have gaps as between columns."""
 
 
 def find_tables(
-    page: PdfPage, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
+    page: PdfPage,
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    signs: TableSigns,
 ) -> list[PageTable]:
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
-    tables = list(ruled_tables(page, lines))
-    used = {id(word) for table in tables for word in table.words}
-    others = [line for line in lines if not any(id(word) in used for word in line)]
-    tables.extend(_aligned_tables(characters, others, lines))
-    return tables
+    ruled = [] if signs is TableSigns.NARROW else list(ruled_tables(page, lines))
+    used = {id(word) for table in ruled for word in table.words}
+    others = [
+        line
+        for line, is_justified in zip(lines, are_justified(lines), strict=True)
+        if not is_justified and not any(id(word) in used for word in line)
+    ]
+    narrow = list(_narrow_tables(characters, others, lines))
+    if signs is TableSigns.NARROW:
+        return [*ruled, *narrow]
+    aligned = list(_aligned_tables(characters, others, lines))
+    better = [it for it in narrow if _is_better(it, aligned)]
+    used = {id(word) for table in better for word in table.words}
+    kept = [it for it in aligned if used.isdisjoint(map(id, it.words))]
+    used = {id(word) for table in kept for word in table.words}
+    return [*ruled, *kept, *(it for it in narrow if used.isdisjoint(map(id, it.words)))]
 
 
-def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
-    """Return whether two neighbouring lines have gaps as between columns, without rulings three.
+def _is_better(narrow: PageTable, aligned: Sequence[PageTable]) -> bool:
+    """Return whether a table has all words of others, but in more columns."""
+    words = set(map(id, narrow.words))
+    same = [it for it in aligned if not words.isdisjoint(map(id, it.words))]
+    return all(words.issuperset(map(id, it.words)) and _is_finer(it, narrow) for it in same)
+
+
+def signs_of_tables(characters: PageCharacters, *, has_lines: bool) -> TableSigns:
+    """Return the signs of tables on a page.
 
     Most lines of prose are not examined: this takes a third of the time that tables take.
     """
     text = characters.text
-    last_wide, rows = FAR, 1
+    last_wide = last_narrow = FAR
+    rows, signs = 1, TableSigns.NONE
     before: tuple[float, float] | None = None
     for span in characters.spans():
         if _is_prose(text[slice(*span)]):
@@ -88,13 +121,19 @@ def may_have_tables(characters: PageCharacters, *, has_lines: bool) -> bool:
             if distance > 2:
                 rows = rows + 1 if distance <= _NEAR else 1
             if rows == (2 if has_lines else LEAST_ROWS):
-                return True
+                return TableSigns.WIDE
             last_wide = y
+        is_short = signs is TableSigns.NONE and span[1] - span[0] < _LONG
+        if is_short and _DIGIT.search(text, *span) and characters.has_wide_gap(span, _LEAST_WIDE):
+            if 2 < abs(last_narrow - y) < _CLOSE:
+                signs = TableSigns.NARROW
+            last_narrow = y
         before = right, y
-    return False
+    return signs
 
 
-_NEAR = 80.0
+_NEAR, _CLOSE, _LEAST_WIDE = 80.0, 30.0, 5.0
+_DIGIT = re.compile(r"\d")
 _LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
 _NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
 
@@ -113,8 +152,8 @@ def _aligned_tables(
     lines: Sequence[Sequence[PageWord]],
     all_lines: Sequence[Sequence[PageWord]],
 ) -> Iterator[PageTable]:
-    order = {id(word): number for number, word in enumerate(w for line in all_lines for w in line)}
-    rows = _rows(characters, lines)
+    order = _order_of(all_lines)
+    rows, finer = _rows(characters, lines), _rows(characters, lines, NARROW)
     start = first = 0
     while start < len(rows):
         end = _end_of_block(rows, start)
@@ -122,7 +161,9 @@ def _aligned_tables(
             # a heading above several columns hides their gaps: the next row may have more
             later = [(at, _end_of_block(rows, at)) for at in range(start + 1, min(start + 4, end))]
             best = max([(start, end), *later], key=lambda it: _columns_of(rows[slice(*it)]))
-            table = _aligned_table(rows, first, *best, order)
+            near = slice(max(first, best[0] - _MOST_ABOVE), best[1])
+            tables = [_aligned_table(it[near], best[1] - best[0], order) for it in (rows, finer)]
+            table = tables[1] if _is_finer(*tables) else tables[0]
             if table is not None:
                 yield table
                 start = first = best[1]
@@ -131,11 +172,54 @@ def _aligned_tables(
         start += 1
 
 
-def _columns_of(rows: Sequence[_AlignedRow]) -> int:
+def _is_finer(table: PageTable | None, finer: PageTable | None) -> bool:
+    """Return whether a table with narrower gaps has a name for each of more columns."""
+    if finer is None:
+        return False
+    names, others = _names_of(finer), [] if table is None else _names_of(table)
+    return (
+        all(names[1:])
+        and len(set(names)) == len(names)
+        and len(names) + (len(set(others)) < len(others)) > len(others)
+    )
+
+
+def _names_of(table: PageTable) -> list[str]:
+    names = table.markdown.partition("\n")[0][1:-1].replace("\\|", "/").split("|")
+    return [name.strip() for name in names]
+
+
+def _narrow_tables(
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    all_lines: Sequence[Sequence[PageWord]],
+) -> Iterator[PageTable]:
+    order = _order_of(all_lines)
+    short = [line for line in lines if len(line) <= _MOST_WORDS_OF_ROW]
+    rows = _rows(characters, short, NARROW)
+    at = first = 0
+    while at < len(rows):
+        block = NarrowBlock(rows, first, at) if len(rows[at].parts) > 1 else None
+        cells = [] if block is None else block.cells()
+        table = _table_of(cells, order) if cells else None
+        if table is not None and block is not None:
+            yield table
+            at = first = block.end
+        else:  # not always the next row: that would take quadratic time
+            at += 1 if block is None else max(1, (block.end - at) // 8)
+
+
+def _order_of(lines: Sequence[Sequence[PageWord]]) -> Mapping[int, int]:
+    return {id(word): number for number, word in enumerate(w for line in lines for w in line)}
+
+
+def _columns_of(rows: Sequence[AlignedRow]) -> int:
     return len(_column_bounds(rows)) if len(rows) >= LEAST_ROWS else 0
 
 
-def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_AlignedRow]:
+def _rows(
+    characters: PageCharacters, lines: Sequence[Sequence[PageWord]], gap: float = _GAP
+) -> list[AlignedRow]:
     """Return the words by height, from above."""
     sized = [
         (word, size)
@@ -150,22 +234,22 @@ def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> li
             groups[-1].append((word, size))
         else:
             groups.append([(word, size)])
-    return [_row(group) for group in groups]
+    return [_row(group, gap) for group in groups]
 
 
-def _row(group: list[tuple[PageWord, float]]) -> _AlignedRow:
+def _row(group: list[tuple[PageWord, float]], gap: float) -> AlignedRow:
     size = max(size for _, size in group)
     words = sorted((word for word, _ in group), key=lambda word: word.left)
     parts: list[list[PageWord]] = []
     for word in words:
-        if parts and word.left - parts[-1][-1].right <= _GAP * size:
+        if parts and word.left - parts[-1][-1].right <= gap * size:
             parts[-1].append(word)
         else:
             parts.append([word])
-    return _AlignedRow(group[0][0].y, size, parts, gaps_of(parts))
+    return AlignedRow(group[0][0].y, size, parts, gaps_of(parts))
 
 
-def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
+def _end_of_block(rows: Sequence[AlignedRow], start: int) -> int:
     """Return the end of the rows from ``start`` on that share gaps between columns."""
     if len(rows[start].parts) < 2:
         return start
@@ -176,6 +260,8 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
         row, pitch = rows[end], rows[end - 1].y - rows[end].y
         if pitch > _MOST_PITCH * min([*pitches, 2 * row.size]):
             break
+        if row.size > _LARGER * rows[start].size:
+            break  # a heading above the next table
         kept = common_gaps(gaps, row.gaps)
         if len(row.parts) > 1:
             if len(kept) <= counts[len(counts) // 2]:
@@ -194,7 +280,7 @@ def _end_of_block(rows: Sequence[_AlignedRow], start: int) -> int:
     return last
 
 
-def _is_caption(row: _AlignedRow) -> bool:
+def _is_caption(row: AlignedRow) -> bool:
     return _CAPTION.match(" ".join(word.text for part in row.parts for word in part)) is not None
 
 
@@ -203,30 +289,91 @@ _MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
 
 
 def _aligned_table(
-    rows: Sequence[_AlignedRow], first: int, start: int, end: int, order: Mapping[int, int]
+    rows: Sequence[AlignedRow], count: int, order: Mapping[int, int]
 ) -> PageTable | None:
-    bounds = _column_bounds(rows[start:end])
+    """Return the table of the last ``count`` rows, and of those above with its headings."""
+    above, rows = rows[:-count], rows[-count:]
+    bounds = _column_bounds(rows)
+    names = _columns_of_names(rows[0], bounds, rows[1:])
+    if names is not None:
+        bounds = _column_bounds(rows[1:])
     if len(bounds) < 2:
         return None
-    pitch = rows[start].y - rows[start + 1].y
-    head: list[_AlignedRow] = []
-    while start - len(head) > first:
-        above, below = rows[start - len(head) - 1], (head or rows[start:])[0]
-        row = _header_row(above, above.y - below.y, pitch, bounds)
+    head = _rows_above(above, rows, bounds)
+    block = [*head, *rows]
+    cells = [_cells(row, bounds) for row in block]
+    if names is not None:
+        parts = dict(zip(names, rows[0].parts, strict=True))
+        cells[len(head)] = [list(parts.get(column, ())) for column in range(len(bounds))]
+    while True:
+        table = _table_of(cells, order)
+        if table is not None or len(cells) <= LEAST_ROWS + 1:
+            return table
+        if not _spans(block[-len(cells)], bounds):
+            return None
+        del cells[0]
+
+
+def _rows_above(
+    above: Sequence[AlignedRow], rows: Sequence[AlignedRow], bounds: Sequence[tuple[float, float]]
+) -> list[AlignedRow]:
+    """Return the rows above others that have headings of the columns."""
+    pitch = rows[0].y - rows[1].y
+    head: list[AlignedRow] = []
+    for it in reversed(above):
+        row = _header_row(it, it.y - (head or rows)[0].y, pitch, bounds)
         if row is None:
             break
         head.insert(0, row)
-    block = [*head, *rows[start:end]]
-    while True:
-        table = _table_of(block, bounds, order)
-        if table is not None or len(block) <= LEAST_ROWS + 1 or not _spans(block[0], bounds):
-            return table
-        block = block[1:]
+    return head
+
+
+def _columns_of_names(
+    row: AlignedRow, bounds: Sequence[tuple[float, float]], body: Sequence[AlignedRow]
+) -> list[int] | None:
+    """Return the columns of the parts of a heading that is not aligned with the cells below.
+
+    Browsers centre the names of columns, which looks like more columns.
+    """
+    below = _column_bounds(body)
+    if not 1 < len(row.parts) <= len(below) < len(bounds):
+        return None
+    names = list(range(len(below)))
+    if len(row.parts) < len(below):
+        ends = _ends_of_columns(body, below)
+        names = [bisect_right(ends, (part[0].left + part[-1].right) / 2) for part in row.parts]
+    is_beside = [
+        (at and part[0].left < below[at - 1][1])
+        or (at + 1 < len(below) and part[-1].right > below[at + 1][0])
+        for at, part in zip(names, row.parts, strict=True)
+    ]
+    return None if any(is_beside) or len(set(names)) < len(names) else names
+
+
+def _ends_of_columns(
+    rows: Sequence[AlignedRow], bounds: Sequence[tuple[float, float]]
+) -> list[float]:
+    """Return a place between each two columns, as their cells are aligned at left or right."""
+    cells: list[list[Sequence[PageWord]]] = [[] for _ in bounds]
+    for row in rows:
+        for part in row.parts if len(row.parts) > 1 else ():
+            cells[_columns_near(part, bounds)[0]].append(part)
+    ends: list[float] = []
+    for at, (first, second) in enumerate(pairwise(bounds)):
+        is_right = all(first[1] - part[-1].right < ALIGNED for part in cells[at])
+        is_left = all(part[0].left - second[0] < ALIGNED for part in cells[at + 1])
+        weight = (1 + is_left - is_right) / 2
+        ends.append(first[1] + weight * (second[0] - first[1]))
+    return ends
+
+
+_MOST_ABOVE = 6
+"""Lines of headings above the rows that have all columns."""
 
 
 def _header_row(
-    row: _AlignedRow, distance: float, pitch: float, bounds: Sequence[tuple[float, float]]
-) -> _AlignedRow | None:
+    row: AlignedRow, distance: float, pitch: float, bounds: Sequence[tuple[float, float]]
+) -> AlignedRow | None:
     """Return a row above the columns if it has headings of several of them, with its parts."""
     words = [word for part in row.parts for word in part]
     is_near = distance <= max(2 * row.size, _HEADER_PITCH * pitch)
@@ -240,7 +387,7 @@ def _header_row(
     if len(row.parts) > 1:
         return row if distance <= 2 * row.size else None
     # the names of narrow columns are so close that they look like one text
-    columns = [_columns_at([word], bounds) for word in words]
+    columns = [_columns_near([word], bounds) for word in words]
     names = [column[0] for column in columns]
     if any(len(column) > 1 for column in columns) or names != sorted(names):
         return None
@@ -250,28 +397,28 @@ def _header_row(
         [word for word, name in zip(words, names, strict=True) if name == column]
         for column in sorted(set(names))
     ]
-    return _AlignedRow(row.y, row.size, parts, gaps_of(parts))
+    return AlignedRow(row.y, row.size, parts, gaps_of(parts))
 
 
-_HEADER_PITCH = 1.3
+_HEADER_PITCH, _LARGER = 1.3, 1.1
 
 
-def _spans(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
-    return any(len(_columns_at(part, bounds)) > 1 for part in row.parts)
+def _spans(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> bool:
+    return any(len(_columns_near(part, bounds)) > 1 for part in row.parts)
 
 
 def _table_of(
-    rows: Sequence[_AlignedRow], bounds: Sequence[tuple[float, float]], order: Mapping[int, int]
+    rows: Sequence[Sequence[Sequence[PageWord]]], order: Mapping[int, int]
 ) -> PageTable | None:
-    words = [word for row in rows for part in row.parts for word in part]
-    places = [sorted(order[id(word)] for part in row.parts for word in part) for row in rows]
+    """Return the table with the given cells, if it looks like one."""
+    words = list({id(word): word for row in rows for cell in row for word in cell}.values())
+    places = [sorted(order[id(word)] for cell in row for word in cell) for row in rows]
     if any(above[-1] > below[0] for above, below in pairwise(places)):
         return None  # columns of text, one after the other
     if places[-1][-1] - places[0][0] + 1 != len(words):
         return None  # other text is between
     texts = [
-        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in _cells(row, bounds)]
-        for row in rows
+        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in row] for row in rows
     ]
     if not _is_table(texts):
         return None
@@ -279,7 +426,7 @@ def _table_of(
     return PageTable(words, "\n".join(table_lines(_with_header(texts))))
 
 
-def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
+def _column_bounds(rows: Sequence[AlignedRow]) -> list[tuple[float, float]]:
     """Return the left and right edges of the columns: stretches that any row with parts uses."""
     edges = sorted(
         (part[0].left, max(word.right for word in part))
@@ -296,26 +443,22 @@ def _column_bounds(rows: Sequence[_AlignedRow]) -> list[tuple[float, float]]:
     return bounds
 
 
-def _cells(row: _AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
+def _cells(row: AlignedRow, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
     """Return the words of each column; a heading above several is repeated."""
     cells: list[list[PageWord]] = [[] for _ in bounds]
     for part in row.parts:
-        columns = _columns_at(part, bounds)
+        columns = _columns_near(part, bounds)
         for column in columns[:1] if len(row.parts) == 1 else columns:
             cells[column].extend(part)
     return cells
 
 
-def _columns_at(part: Sequence[PageWord], bounds: Sequence[tuple[float, float]]) -> list[int]:
+def _columns_near(part: Sequence[PageWord], bounds: Sequence[tuple[float, float]]) -> list[int]:
     """Return the columns that a part is in; the nearest if it is between columns."""
-    left, right = part[0].left, max(word.right for word in part)
-    columns = [
-        number
-        for number, (start, end) in enumerate(bounds)
-        if min(right, end) - max(left, start) > 0
+    middle = (part[0].left + max(word.right for word in part)) / 2
+    return columns_at(part, bounds) or [
+        min(range(len(bounds)), key=lambda it: abs(sum(bounds[it]) / 2 - middle))
     ]
-    middle = (left + right) / 2
-    return columns or [min(range(len(bounds)), key=lambda it: abs(sum(bounds[it]) / 2 - middle))]
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
@@ -342,10 +485,21 @@ def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
         or sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * total
         or sum(sum(map(bool, row)) == 1 for row in rows) > _MOST_SPANNING_SHARE * total
         or sum(_LABEL.fullmatch(row[0]) is not None for row in rows) > _MOST_LABELS * total
-        or 2 * sum(any(_LETTERS.search(cell) for cell in row) for row in rows) < total
+        or (not _has_names(rows) and 2 * _rows_with_letters(rows) < total)
         or (columns > _MANY_COLUMNS and len(cells) < LEAST_FULL * columns * total)
         or _is_contents(rows)
     )
+
+
+def _rows_with_letters(rows: Sequence[Sequence[str]]) -> int:
+    return sum(any(_LETTERS.search(cell) for cell in row) for row in rows)
+
+
+def _has_names(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row names all columns, above rows of numbers."""
+    cells = [cell for row in rows[1:] for cell in row if cell]
+    are_years = all(map(_YEAR.fullmatch, rows[0])) and not any(map(_YEAR.fullmatch, cells))
+    return (are_years or all(map(_LETTERS.search, rows[0]))) and all(map(NUMERIC.fullmatch, cells))
 
 
 _CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|//|->|=>|^=$")
@@ -353,13 +507,15 @@ _MOST_CODE = 0.4
 _LABEL = re.compile(r"\(?(?:[a-z]|[ivx]{1,4}|\d{1,3})[.):]|[•–—●▪‣◦-]")
 _MOST_LABELS = 0.6
 _MANY_COLUMNS = 12
-_CHAPTER = re.compile(r"(?:\d+(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
+_CHAPTER = re.compile(r"(?:\d{1,3}(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
 
 
 def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the columns are numbers, headings and their pages."""
-    pages = [int(row[-1]) for row in rows if row[-1].isdecimal()]
+    pages = [int(row[-1]) for row in rows if row[-1].isdecimal() and not _YEAR.fullmatch(row[-1])]
     numbered = sum(_CHAPTER.match(row[0]) is not None for row in rows)
+    if 2 * _rows_with_letters(rows[1:]) < len(rows) - 1:
+        return False
     return len(pages) >= len(rows) - 1 and pages == sorted(pages) and 2 * numbered >= len(rows)
 
 

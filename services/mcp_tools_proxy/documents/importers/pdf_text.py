@@ -1,10 +1,12 @@
 """The text of a PDF page, corrected by the positions of its characters."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
-from pypdfium2 import PdfPage, PdfTextPage
+from pypdfium2 import PdfPage, PdfTextPage, raw
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+from mcp_tools_proxy.documents.importers.pdf_annotations import wide_string
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, read_type_lines
 from mcp_tools_proxy.documents.importers.pdf_ideographs import (
     has_ideographs,
@@ -16,8 +18,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     order_letters,
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
-from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts, read_shapes
-from mcp_tools_proxy.documents.importers.pdf_tables import find_tables, may_have_tables
+from mcp_tools_proxy.documents.importers.pdf_scripts import PageNotes, mark_scripts, read_shapes
+from mcp_tools_proxy.documents.importers.pdf_tables import TableSigns, find_tables, signs_of_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
@@ -36,19 +38,86 @@ def read_page_text(
     The type of its lines outside tables is added to ``type_lines``.
     """
     page = PageCharacters(textpage)
+    faults, _ = _faults_of_lines(page)
+    if not faults:
+        return _text_of(pdf_page, page, number, type_lines)
+    with _as_horizontal(pdf_page) as again:
+        horizontal = PageCharacters(again, without=_LINE_ACROSS)
+        is_better = sum(_faults_of_lines(horizontal)) < sum(_faults_of_lines(page))
+        return _text_of(pdf_page, horizontal if is_better else page, number, type_lines)
+
+
+def _faults_of_lines(page: PageCharacters) -> tuple[int, int]:
+    """Count lines that were divided or joined, and letters of vertical text that were divided."""
+    horizontal = vertical = 0
+    if not page.is_located:
+        return horizontal, vertical
+    last_end = _FAR, _FAR
+    last_left, is_letter = _FAR, False
+    for start, end in page.spans():
+        size = page.size(start)
+        left, right, y = page.edges((start, end))
+        last_x, last_y = page.origin(start + len(page.text[start:end].rstrip()) - 1)
+        if abs(y - last_y) > size and abs(left - last_x) > size > 0:
+            horizontal += 1
+        gap, rise = left - last_end[0], y - last_end[1]
+        if abs(rise) < _SPACE * size and -_SPACE * size < gap < _MOST_GAP * size:
+            horizontal += 1
+        if is_letter and abs(left - last_left) < _MOST_GAP * size and -2 * size < rise < 0:
+            vertical += 1
+        last_end, last_left, is_letter = (right, last_y), left, last_x == left
+    return horizontal, vertical
+
+
+_FAR = 100_000.0
+
+
+@contextmanager
+def _as_horizontal(page: PdfPage) -> Iterator[PdfTextPage]:
+    """Read the page with an additional line across it, below the others.
+
+    PDFium takes a page whose lines cover less of its width than of its height for vertical text,
+    and divides its lines between letters that were written one by one, as browsers do.
+    """
+    line = raw.FPDFPageObj_NewTextObj(page.pdf, b"Helvetica", 20.0)
+    raw.FPDFText_SetText(line, wide_string(_LINE_ACROSS.strip()))
+    tenth = page.get_width() / 10  # the line is wider than the page
+    raw.FPDFPageObj_Transform(line, tenth, 0, 0, 1, -tenth, -_BELOW)
+    raw.FPDFPage_InsertObject(page, line)
+    try:
+        with closing(page.get_textpage()) as textpage:
+            yield textpage
+    finally:
+        if raw.FPDFPage_RemoveObject(page, line):
+            raw.FPDFPageObj_Destroy(line)
+
+
+_LINE_ACROSS = "\r\nzqj"
+_BELOW = 10.0
+"""Points from the page to the baseline of that line, whose letters reach into the page."""
+
+
+def _text_of(
+    pdf_page: PdfPage, page: PageCharacters, number: int, type_lines: list[TypeLine] | None
+) -> str:
     text, tables = page.text, list[PageTable]()
     if page.is_located:
         spans = page.spans()
         shapes = read_shapes(pdf_page)
-        has_tables = may_have_tables(page, has_lines=shapes.paths >= _FEW_LINES)
-        if has_tables or has_right_to_left(text) or has_ideographs(text) or shapes.scripts is None:
+        is_from_right, is_spaced = has_right_to_left(text), has_ideographs(text)
+        signs = signs_of_tables(page, has_lines=shapes.paths >= _FEW_LINES)
+        has_tables = signs is not TableSigns.NONE
+        if has_tables or is_from_right or is_spaced or shapes.scripts is None:
             located = spans
         else:
             located = _beside_scripts(page, spans, shapes.scripts)
         lines = _joined_lines(page, [page.words(span) for span in located])
-        _correct(page, lines, shapes.scripts or ())
+        _correct(page, lines, shapes.scripts or (), is_from_right=is_from_right)
+        if is_spaced:
+            for line in lines:
+                join_spaced_characters(line)
         if has_tables:
-            tables = find_tables(pdf_page, page, lines)
+            tables = find_tables(pdf_page, page, lines, signs)
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
         if type_lines is not None:
             tabular = {word.start for table in tables for word in table.words}
@@ -77,17 +146,17 @@ def _correct(
     page: PageCharacters,
     lines: list[list[PageWord]],
     scripts: Sequence[tuple[float, float]],
+    *,
+    is_from_right: bool,
 ) -> None:
-    if has_right_to_left(page.text):
+    if is_from_right:
         join_marked_letters(page, lines)
+    notes = PageNotes(page)
     for line in lines:
         is_beside = any(bottom <= line[0].y <= top for bottom, top in scripts)
-        mark_scripts(page, line, is_beside=is_beside)
-    if has_right_to_left(page.text):
+        mark_scripts(page, line, notes, is_beside=is_beside)
+    if is_from_right:
         order_letters(page, lines)
-    if has_ideographs(page.text):
-        for line in lines:
-            join_spaced_characters(line)
 
 
 def _joined_lines(page: PageCharacters, lines: Sequence[list[PageWord]]) -> list[list[PageWord]]:

@@ -37,8 +37,8 @@ _PAGE_INCHES = 11.7
 """Height of A4, for pictures that do not state their size."""
 
 _NO_OCR = (
-    "is a picture. For OCR, import it with --ocr-languages eng, or set MCP_PROXY_OCR_LANGUAGES; "
-    "this needs mcp-tools-proxy[ocr] or the image tag :ocr"
+    "is a picture. For OCR, set MCP_PROXY_OCR_LANGUAGES, such as eng; this needs "
+    "mcp-tools-proxy[ocr] or the image tag :ocr"
 )
 
 
@@ -60,7 +60,7 @@ def import_picture(
     except Image.DecompressionBombError as error:
         raise ImportFailed(_TOO_LARGE) from error
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
-        raise ImportFailed("is not a readable picture: it is damaged, or was cut short") from error
+        raise ImportFailed("is not a readable picture: save it again as PNG") from error
     return _document(found, options)
 
 
@@ -119,7 +119,7 @@ def _document(found: list[PageText | None], options: ImportOptions) -> Document:
     pages = join_divided_words(texts, options.language)
     empty = [number for number, text in enumerate(pages, start=1) if not text.strip()]
     if len(empty) == len(pages):
-        raise ImportFailed("has no text that OCR can read")
+        raise ImportFailed("has no text that OCR can read: scan it again")
     warnings = []
     if empty:
         message = f"Pages {spell_pages(empty)} of {len(pages)} have no text; OCR found none."

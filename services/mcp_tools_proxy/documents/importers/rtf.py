@@ -4,8 +4,8 @@ Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidd
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from html import escape, unescape
 from typing import ClassVar, NamedTuple
 
@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.rtf_table import RtfTable
 from mcp_tools_proxy.documents.importers.running_titles import (
     PAGE_FIELDS,
     PAGE_NUMBER,
@@ -24,31 +25,27 @@ from mcp_tools_proxy.documents.importers.running_titles import (
 )
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _TOKEN = re.compile(
     r"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
     re.DOTALL,
 )
+_WINDOWS_PAGES = (
+    *((128, 932), (129, 949), (161, 1253), (162, 1254), (163, 1258), (177, 1255), (178, 1256)),
+    *((186, 1257), (204, 1251), (222, 874), (238, 1250), (254, 437), (255, 850)),
+)
 _CHARSETS = {
+    **{number: f"cp{page}" for number, page in _WINDOWS_PAGES},
     77: "mac-roman",
-    128: "cp932",
-    129: "cp949",
     130: "johab",
     134: "gb18030",
     136: "big5",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    222: "cp874",
-    238: "cp1250",
-    254: "cp437",
-    255: "cp850",
 }
 _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman", 936: "gb18030", 950: "big5", 1361: "johab"}
+_NOT_CHOSEN = 25
+"""The number of the entry in a form field that has not been filled in."""
+
 _SYMBOLS = 2
 """Character set of fonts of signs; those that office programs use for bullets."""
 
@@ -75,7 +72,6 @@ _TEXTS = {
     "zwnj": "\u200c",
     "ltrmark": "",
     "rtlmark": "",
-    "nestcell": " ",
 }
 _MARGINS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "Header"),
@@ -85,20 +81,55 @@ _SKIPPED = frozenset(
     {
         *("stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl", "filetbl", "info"),
         *("pict", "object", "objdata", "fldinst", "datafield", "themedata", "colorschememapping"),
-        *("latentstyles", "generator", "shprslt", "sp", "bkmkstart", "bkmkend", "xe", "tc", "txe"),
+        *("latentstyles", "generator", "bkmkstart", "bkmkend", "xe", "tc", "txe"),
         *("rxe", "nonshppict", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "userprops", "xmlnstbl"),
         *("nonesttables", "bkmkpub", "objclass"),
         *("pgdsctbl", "formfield", "private", "template", "operator", "author", "background"),
         *("atnid", "atnauthor", "atntime", "atnref", "atrfstart", "atrfend", "pnseclvl", "pntxta"),
-        *("pntxtb", "mmathPr", "do", "falt", "panose", "wgrffmtfilter", "docvar"),
+        *("pntxtb", "mmathPr", "falt", "panose", "wgrffmtfilter", "docvar"),
     }
 )
 _PAGE_FIELDS = [[name] for name in PAGE_FIELDS]
+_WORD_ART = "gtextUNICODE"
 _MARKUP = re.compile(r"<[^<>]*>")
+_CELL_END, _ROW_END = ", ", "; "
+"""Ends of the cells and rows of a table within a cell."""
+
 _STYLE_SHEET = "skipped stylesheet"
 _HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
-_STARRED = frozenset({"shpinst", "shptxt", "annotation", "footnote", "nesttableprops"})
+_INSERTED = {
+    **_MARGINS,
+    **dict.fromkeys(("shptxt", "dptxbxtext"), "box"),
+    **{it: it for it in ("footnote", "annotation", "sp")},
+}
+"""Groups with a text of their own, to its kind; ``sp`` is a property of a shape."""
+
+_SHAPES = frozenset({"shpinst", "do"})
+_STARRED = frozenset({*_SHAPES, *_INSERTED})
 """Optional groups whose text is read."""
+
+_IGNORED = "skipped shape"
+"""A copy of a shape for older programs: also its paragraphs do not count."""
+
+
+class _Shading(NamedTuple):
+    """The background of a paragraph: ``percent`` hundredths of its first colour on its second."""
+
+    percent: int = 0
+    pattern: int = 0
+    ground: int = 0
+
+    def colour(self, colours: Sequence[str]) -> str:
+        """Return the colour, or "" for none. ``colours`` are those of the file."""
+        if not (self.percent or self.ground):
+            return ""
+        pattern, ground = (
+            bytes.fromhex((colours[it] if 0 < it < len(colours) else automatic)[1:])
+            for it, automatic in ((self.pattern, "#000000"), (self.ground, "#ffffff"))
+        )
+        share = min(max(self.percent, 0), 10_000)
+        mixed = (a * share + b * (10_000 - share) for a, b in zip(pattern, ground, strict=True))
+        return "#{:02x}{:02x}{:02x}".format(*(it // 10_000 for it in mixed))
 
 
 class _State(NamedTuple):
@@ -111,36 +142,18 @@ class _State(NamedTuple):
     script: str = ""
     colour: int = 0
     background: int = 0
+    shading: _Shading = _Shading()
+    is_shape_hidden: bool = False
 
 
-class _Cell(NamedTuple):
-    text: str
-    merge: str
-    right: int
-    """Distance of the right edge from the margin, in twips."""
+class _Interrupted(NamedTuple):
+    """A paragraph in which a group with a text of its own starts."""
 
-
-_MOST_COLUMNS = 64
-_SAME_EDGE = 30
-
-
-def _with_merged_cells(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[str]]:
-    """Repeat the text of merged cells; programs write a wide one as one cell with a far edge."""
-    widest = max(rows, key=len, default=())
-    edges = [cell.right for cell in widest[:_MOST_COLUMNS]]
-    before: list[str] = []
-    for row in rows:
-        texts: list[str] = []
-        for cell in row:
-            text = cell.text
-            if cell.merge == "left" and texts:
-                text = texts[-1]
-            elif cell.merge == "above" and len(texts) < len(before):
-                text = before[len(texts)]
-            columns = bisect_right(edges, cell.right + _SAME_EDGE) - len(texts)
-            texts += [text] * (1 if len(row) == len(widest) else max(1, columns))
-        before = texts
-        yield texts
+    depth: int
+    kind: str
+    line: list[str]
+    level: int
+    is_in_table: bool
 
 
 def _margin_line(html: str) -> str:
@@ -152,6 +165,54 @@ def _margin_line(html: str) -> str:
     return html.replace(PAGE_NUMBER, "") if text and "<" in html else escape(text)
 
 
+class RtfEncodings:
+    """The code page of a file, and the character sets of its fonts."""
+
+    def __init__(self) -> None:
+        self.code_page = "cp1252"
+        self._fonts: dict[int, int] = {}
+
+    def set_code_page(self, number: int) -> None:
+        """Set the code page by its number in Windows."""
+        self.code_page = _CODE_PAGES.get(number, f"cp{number}")
+
+    def add_font(self, font: int, charset: int) -> None:
+        """Store the character set of a font."""
+        self._fonts[font] = charset
+
+    def decode(self, content: bytes, font: int, *, is_wide: bool) -> str:
+        """Return bytes as text; ``is_wide`` says that they are UTF-16."""
+        charset = self._fonts.get(font, 0)
+        encoding = "utf-16-le" if is_wide else _CHARSETS.get(charset, self.code_page)
+        try:
+            text = content.decode(encoding, "replace")
+        except LookupError:
+            text = content.decode("cp1252", "replace")
+        if charset == _SYMBOLS:
+            text = text.replace("·", "-").replace("\uf0b7", "-")
+        return text
+
+
+@dataclass(slots=True)
+class RtfField:
+    """The instruction of a field, and what forms state of its value."""
+
+    instruction: str = ""
+    chosen: int = _NOT_CHOSEN
+    default: int = -1
+    entries: list[str] = field(default_factory=list)
+
+    def form_value(self) -> str:
+        """Return the value of a check box or a list, or "": others have theirs in the text."""
+        chosen = self.default if self.chosen == _NOT_CHOSEN else self.chosen
+        name = next(iter(self.instruction.upper().split()), "")
+        if name == "FORMCHECKBOX" and chosen >= 0:  # LibreOffice does not write the state
+            return "[x]" if chosen else "[ ]"
+        if name == "FORMDROPDOWN" and 0 <= chosen < len(self.entries):
+            return self.entries[chosen]
+        return ""
+
+
 class RtfReader:
     """Reads an RTF file once, from its start to its end."""
 
@@ -161,10 +222,10 @@ class RtfReader:
         self._with_notes = with_notes
         self._state = _State()
         self._states: list[_State] = []
-        self._outputs: list[tuple[int, str, list[str]]] = []
-        """Interrupted texts: depth and kind of the group that interrupts, and the text so far."""
-        self._code_page = "cp1252"
-        self._fonts: dict[int, int] = {}
+        self._interrupted: list[_Interrupted] = []
+        self._boxes: list[str] = []
+        """The text boxes of the current paragraph."""
+        self._encodings = RtfEncodings()
         self._colours: list[str] = []
         self._colour = [0, 0, 0]
         self._bytes = bytearray()
@@ -183,13 +244,10 @@ class RtfReader:
         self._notes: list[str] = []
         self._margins: dict[str, str] = {}
         """Headers and footers, each with its kind."""
-        self._field = ""
-        """The instruction of the last field."""
+        self._field = RtfField()
+        """The last field."""
         self._is_in_table = False
-        self._cells: list[str] = []
-        self._definitions: list[tuple[str, int]] = []
-        self._merge = ""
-        self._rows: list[list[_Cell]] = []
+        self._table = RtfTable()
 
     def html(self) -> str:
         """Return the text as HTML; headers, footers and notes are marked."""
@@ -203,10 +261,10 @@ class RtfReader:
         self._flush()
         if self._is_encapsulated:
             return "".join(self._line)
-        if self._cells:
-            self._end_row(0)
+        if self._table.cells:
+            self._table.end_row()
         self._end_block("p")
-        self._end_table()
+        self._blocks += self._table.pop_html()
         headers, footers = (
             [f"<p>[{kind}: {it}]</p>" for it, found in self._margins.items() if found == kind]
             for kind in ("Header", "Footer")
@@ -232,7 +290,7 @@ class RtfReader:
         if brace == "{":
             self._states.append(self._state)
             return
-        if self._outputs and self._outputs[-1][0] == len(self._states):
+        if self._interrupted and self._interrupted[-1].depth == len(self._states):
             self._end_inserted()
         if self._states:
             self._state = self._states.pop()
@@ -250,7 +308,7 @@ class RtfReader:
             self._add_unicode(number or 0)
             return
         self._flush()
-        if self._read_destination(word, is_optional=is_optional):
+        if self._state.target == _IGNORED or self._read_destination(word, is_optional=is_optional):
             return
         if word in _TEXTS:
             self._add_text(_TEXTS[word])
@@ -259,17 +317,20 @@ class RtfReader:
 
     def _read_destination(self, word: str, *, is_optional: bool) -> bool:
         """Return whether the word starts a group with another meaning than text."""
-        if word in ("shptxt", "fonttbl", "colortbl", "shpinst", "htmltag"):
-            self._set(target="text" if word == "shptxt" else word)
-        elif word == "fldrslt" and self._is_page_number():
-            self._add_text(PAGE_NUMBER)
+        is_skipped = self._state.target.startswith(("skipped ", "deleted"))
+        if word == "shprslt" or (is_skipped and (word in _SHAPES or word in _INSERTED)):
+            self._set(target=_IGNORED)
+        elif word in ("fonttbl", "colortbl", "htmltag") or word in _SHAPES:
+            self._set(target=word)
+        elif word == "fldrslt" and (value := self._field_value()):
+            self._add_text(value)
             self._set(target="skipped field")
         elif word in _SKIPPED or (is_optional and word not in _STARRED):
             self._set(target=f"skipped {word}")
             if word == "fldinst":
-                self._field = ""
-        elif word in _MARGINS or word in ("footnote", "annotation"):
-            self._start_inserted(_MARGINS.get(word, word))
+                self._field = RtfField()
+        elif (kind := _INSERTED.get(word)) is not None:
+            self._start_inserted(kind)
         elif word == "title" and self._state.target == "skipped info":
             self._set(target="title")
         else:
@@ -277,10 +338,16 @@ class RtfReader:
         return True
 
     def _is_in_margin(self) -> bool:
-        return any(kind in ("Header", "Footer") for _, kind, _ in self._outputs)
+        return any(it.kind in ("Header", "Footer") for it in self._interrupted)
 
-    def _is_page_number(self) -> bool:
-        return self._is_in_margin() and self._field.upper().split()[:1] in _PAGE_FIELDS
+    def _field_value(self) -> str:
+        """Return the value of a field that is not in its text."""
+        name = self._field.instruction.upper().split()[:1]
+        return (
+            PAGE_NUMBER
+            if self._is_in_margin() and name in _PAGE_FIELDS
+            else self._field.form_value()
+        )
 
     def _set(self, **changes: object) -> None:
         self._state = self._state._replace(**changes)  # type: ignore[arg-type] # its own fields
@@ -290,17 +357,14 @@ class RtfReader:
 
     def _set_charset(self, number: int) -> None:
         if self._state.target == "fonttbl":
-            self._fonts[self._state.font] = number
-
-    def _set_code_page(self, number: int) -> None:
-        self._code_page = _CODE_PAGES.get(number, f"cp{number}")
+            self._encodings.add_font(self._state.font, number)
 
     def _end_paragraph(self, _: int) -> None:
         if self._state.target != "text":
             return
         if self._is_encapsulated:
             self._line.append("\n")
-        elif self._is_in_table or self._outputs:
+        elif self._is_in_table or self._interrupted:
             self._line.append("<br>")
         else:
             self._end_block(f"h{self._level}" if self._level else "p")
@@ -308,6 +372,11 @@ class RtfReader:
     def _reset_paragraph(self, _: int) -> None:
         self._level = 0
         self._is_in_table = False
+        self._set(shading=_Shading())
+
+    def _shade(self, **changes: int) -> None:
+        if self._state.target == "text":
+            self._set(shading=self._state.shading._replace(**changes))
 
     def _set_style(self, number: int) -> None:
         if self._state.target == _STYLE_SHEET:
@@ -323,41 +392,47 @@ class RtfReader:
             self._level = level
 
     def _end_cell(self, _: int) -> None:
-        self._cells.append("".join(self._line).removesuffix("<br>"))
+        if self._interrupted:
+            self._line.append("<br>")
+            return
+        self._table.cells.append("".join(self._line).removesuffix("<br>").removesuffix(_ROW_END))
         self._line = []
 
-    def _end_row(self, _: int) -> None:
-        missing = [("", 0)] * (len(self._cells) - len(self._definitions))
-        definitions = [*self._definitions, *missing]
-        row = [_Cell(text, *it) for text, it in zip(self._cells, definitions, strict=False)]
-        if row:
-            self._rows.append(row)
-        self._cells = []
+    def _end_nested_cell(self, _: int) -> None:
+        if self._state.target == "text" and not self._interrupted:
+            self._line.append(_CELL_END)
 
-    def _start_row(self, _: int) -> None:
-        self._definitions, self._merge = [], ""
+    def _end_nested_row(self, _: int) -> None:
+        if self._line and not self._interrupted:
+            self._line[-1] = self._line[-1].removesuffix(_CELL_END) + _ROW_END
 
-    def _end_definition(self, right: int) -> None:
-        self._definitions.append((self._merge, right))
-        self._merge = ""
+    def _read_row(self, change: Callable[[RtfTable], None]) -> None:
+        if not (self._interrupted or self._state.target == "skipped nesttableprops"):
+            change(self._table)
 
     def _set_colour_part(self, part: int, number: int) -> None:
         if self._state.target == "colortbl":
             self._colour[part] = number & 255
 
     def _start_inserted(self, kind: str) -> None:
-        """Start a note, comment, header or footer, which stands apart from the text around it."""
-        self._outputs.append((len(self._states), kind, self._line))
-        self._line = []
-        self._state = self._state._replace(target="text", script="")
+        """Start a text that stands apart from the text around it."""
+        self._interrupted.append(
+            _Interrupted(len(self._states), kind, self._line, self._level, self._is_in_table)
+        )
+        self._line, self._level, self._is_in_table = [], 0, False
+        self._set(target="text", script="", shading=_Shading())
 
     def _end_inserted(self) -> None:
-        _, kind, line = self._outputs.pop()
+        _, kind, line, self._level, self._is_in_table = self._interrupted.pop()
         html = "".join(self._line).removesuffix("<br>").strip()
         self._line = line
         if not html or self._state.target != "text":
             return
-        if kind == "footnote":
+        if kind == "sp":
+            self._end_property(html)
+        elif kind == "box":
+            self._end_box(html)
+        elif kind == "footnote":
             mark = f"[{len(self._notes) + 1}]"
             self._notes.append(f"<p>{mark} {html}</p>")
             self._line.append(f"<sup>{mark}</sup>")
@@ -365,6 +440,23 @@ class RtfReader:
             self._line.append(f" [Comment: {html}] " if self._with_notes else "")
         elif text := running_title(map(_margin_line, html.split("<br>"))):
             self._margins.setdefault(text, kind)
+
+    def _end_property(self, html: str) -> None:
+        """End the name and value of a property of a shape; its group is the one around this."""
+        if html == "fHidden1" and self._states:
+            self._states[-1] = self._states[-1]._replace(is_shape_hidden=True)
+        elif html.startswith(_WORD_ART):
+            hidden = " hidden" if self._state.is_shape_hidden else ""
+            self._line.append(f" <span{hidden}>{html.removeprefix(_WORD_ART)}</span> ")
+
+    def _end_box(self, html: str) -> None:
+        hidden = " hidden" if self._state.is_shape_hidden else ""
+        if self._interrupted or self._is_in_table:
+            self._line.append(f"<br><span{hidden}>{html}</span><br>")
+        else:
+            lines = "".join(f"<p>{it}</p>" for it in html.split("<br>"))
+            # a box can have a fill behind white text
+            self._boxes.append(f'<div{hidden} style="background-image: url(x)">{lines}</div>')
 
     _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
         "par": _end_paragraph,
@@ -378,17 +470,20 @@ class RtfReader:
         "s": _set_style,
         "outlinelevel": _set_level,
         "cell": _end_cell,
-        "row": _end_row,
-        "trowd": _start_row,
-        "cellx": _end_definition,
-        "clmrg": lambda self, _: setattr(self, "_merge", "left"),
-        "clvmrg": lambda self, _: setattr(self, "_merge", "above"),
+        "row": lambda self, _: self._read_row(RtfTable.end_row),
+        "nestcell": _end_nested_cell,
+        "nestrow": _end_nested_row,
+        "trowd": lambda self, _: self._read_row(RtfTable.start_row),
+        "cellx": lambda self, right: self._read_row(lambda it: it.define_cell(right)),
+        "trhdr": lambda self, _: self._read_row(lambda it: setattr(it, "is_header", True)),
+        "clmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "left")),
+        "clvmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "above")),
         "f": _set_font,
         "fcharset": _set_charset,
-        "ansicpg": _set_code_page,
-        "mac": lambda self, _: setattr(self, "_code_page", "mac-roman"),
-        "pc": lambda self, _: setattr(self, "_code_page", "cp437"),
-        "pca": lambda self, _: setattr(self, "_code_page", "cp850"),
+        "ansicpg": lambda self, number: self._encodings.set_code_page(number),
+        "mac": lambda self, _: setattr(self._encodings, "code_page", "mac-roman"),
+        "pc": lambda self, _: setattr(self._encodings, "code_page", "cp437"),
+        "pca": lambda self, _: setattr(self._encodings, "code_page", "cp850"),
         "uc": lambda self, number: self._set(fallback=number),
         "plain": lambda self, _: self._set(hidden=False, script="", colour=0, background=0),
         "v": lambda self, number: self._set(hidden=bool(number)),
@@ -401,10 +496,15 @@ class RtfReader:
         **dict.fromkeys(
             ("cb", "highlight", "chcbpat"), lambda self, number: self._set(background=number)
         ),
+        "shading": lambda self, number: self._shade(percent=number),
+        "cfpat": lambda self, number: self._shade(pattern=number),
+        "cbpat": lambda self, number: self._shade(ground=number),
         "red": lambda self, number: self._set_colour_part(0, number),
         "green": lambda self, number: self._set_colour_part(1, number),
         "blue": lambda self, number: self._set_colour_part(2, number),
         "deleted": lambda self, number: self._set(target="deleted" if number else "text"),
+        "ffres": lambda self, number: setattr(self._field, "chosen", number),
+        "ffdefres": lambda self, number: setattr(self._field, "default", number),
         "htmlrtf": lambda self, number: self._set(target="skipped" if number else "text"),
     }
 
@@ -432,15 +532,7 @@ class RtfReader:
         is_wide, self._is_wide = self._is_wide, False
         if not content:
             return
-        charset = self._fonts.get(self._state.font, 0)
-        encoding = "utf-16-le" if is_wide else _CHARSETS.get(charset, self._code_page)
-        try:
-            text = content.decode(encoding, "replace")
-        except LookupError:
-            text = content.decode("cp1252", "replace")
-        if charset == _SYMBOLS:
-            text = text.replace("·", "-").replace("\uf0b7", "-")
-        self._add_text(text)
+        self._add_text(self._encodings.decode(content, self._state.font, is_wide=is_wide))
 
     def _add_text(self, text: str) -> None:
         state = self._state
@@ -453,18 +545,17 @@ class RtfReader:
         elif state.target == _STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
             self._style_levels[self._style_number] = int(name[1])
         elif state.target == "skipped fldinst":
-            self._field += text
-        elif state.target == "htmltag":
-            self._line.append(text)
-        elif state.target == "text":
-            self._add_html(escape(text))
+            self._field.instruction += text
+        elif state.target == "skipped ffl":
+            self._field.entries.append(text)
+        elif state.target in ("htmltag", "text"):
+            self._add_html(text if state.target == "htmltag" else escape(text))
 
     def _add_html(self, html: str) -> None:
         state = self._state
-        if state.target != "text":
-            return
-        if self._is_encapsulated:
+        if state.target == "htmltag" or (state.target == "text" and self._is_encapsulated):
             self._line.append(html)
+        if state.target != "text" or self._is_encapsulated:
             return
         if state.script:
             html = f"<{state.script}>{html}</{state.script}>"
@@ -477,30 +568,23 @@ class RtfReader:
             return " hidden"
         if not state.colour or self._is_in_table:  # a cell can have a colour of its own
             return ""
-        names = {"color": state.colour, "background-color": state.background}
-        style = ";".join(
-            f"{name}:{self._colours[number]}"
-            for name, number in names.items()
-            if 0 < number < len(self._colours)
+        colour, background = (
+            self._colours[it] if 0 < it < len(self._colours) else ""
+            for it in (state.colour, state.background)
         )
+        background = background or state.shading.colour(self._colours)
+        names = {"color": colour, "background-color": background}
+        style = ";".join(f"{name}:{it}" for name, it in names.items() if it)
         return f' style="{style}"'
 
     def _end_block(self, tag: str) -> None:
         html = "".join(self._line).strip()
         self._line = []
-        if html:
-            self._end_table()
-            self._blocks.append(f"<{tag}>{html}</{tag}>")
-
-    def _end_table(self) -> None:
-        rows, self._rows = self._rows, []
-        for number, row in enumerate(_with_merged_cells(rows)):
-            tag = "td" if number else "th"
-            cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
-            start = "" if number else "<table>"
-            self._blocks.append(f"{start}<tr>{cells}</tr>")
-        if rows:
-            self._blocks.append("</table>")
+        blocks = [f"<{tag}>{html}</{tag}>"] if html else []
+        blocks += self._boxes
+        self._boxes = []
+        if blocks:
+            self._blocks += self._table.pop_html() + blocks
 
 
 def import_rtf(data: bytes, options: ImportOptions) -> Document:

@@ -1,14 +1,19 @@
 """Imports PPTX slide shows: each slide becomes HTML, which is converted to Markdown."""
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import (
+    EMPTY,
     FileFacts,
     Heading,
     ImportFailed,
     ImportOptions,
     build_document,
+    one_line,
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.slide_shapes import (
@@ -22,20 +27,36 @@ from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
+_POWERPOINT = "{http://schemas.microsoft.com/office/powerpoint/2010/main}"
+_DEFAULT_SECTION = re.compile(
+    r"(?:default|untitled) section|standardabschnitt|abschnitt ohne titel"
+    r"|section (?:par défaut|sans titre)|secci[óo]n (?:predeterminada|sin título)"
+    r"|sezione (?:predefinita|senza titolo)",
+    re.IGNORECASE,
+)
 _SIZE = (9_144_000, 6_858_000)
 
 
-def import_slides(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a slide show: a slide is a page and a section.
+class _Slide(NamedTuple):
+    """A slide with text."""
 
-    Hidden slides are empty pages, so that numbers stay those of the slides. Raises ImportFailed.
+    slide_id: str
+    title: str
+    page: int
+
+
+def import_slides(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a slide show: a slide is a page, and a section if it has text.
+
+    Slides are within the sections of the show. Hidden slides are empty pages, so that numbers stay
+    those of the slides. Raises ImportFailed.
     """
     package = SlidePackage(data)
     main = next(package.related("", "officeDocument"), "ppt/presentation.xml")
     show = package.parse(main)
     relations = package.relations(main)
     pages: list[str] = []
-    headings: list[Heading] = []
+    shown: list[_Slide] = []
     hidden_chars = 0
     for slide in show.iter("p:sldId"):
         relation = relations.get(slide.get("r:id", ""))
@@ -45,6 +66,7 @@ def import_slides(data: bytes, options: ImportOptions) -> Document:
             pages.append("")
             continue
         title, html = reader.read()
+        title = title if any(map(str.isprintable, title.split())) else ""
         heading = f"<h2>{escape(title)}</h2>" if title else ""
         notes = _notes(package, relation.target) if relation and options.with_notes else ""
         converted = html_to_markdown(
@@ -52,18 +74,45 @@ def import_slides(data: bytes, options: ImportOptions) -> Document:
         )
         pages.append(converted.markdown)
         hidden_chars += reader.hidden_chars + converted.hidden_chars
-        name = title or f"Slide {len(pages)}"
-        headings.append(Heading(level=1, title=name, page=len(pages), char=0))
-    if not any(page.strip() for page in pages):
-        raise ImportFailed("is empty" if not hidden_chars else "has no visible text")
+        if converted.markdown.strip():
+            name = title or f"Slide {len(pages)}"
+            shown.append(_Slide(slide.get("id", ""), name, len(pages)))
+    if not shown:
+        raise ImportFailed(
+            EMPTY if not hidden_chars else "has no visible text: show its hidden text, and save it"
+        )
     return build_document(
         options,
-        facts=FileFacts(title=_title(package) or headings[0].title),
+        facts=FileFacts(title=_title(package) or shown[0].title),
         pages=tuple(pages),
-        headings=headings,
+        headings=list(_headings(shown, _sections(show))),
         text_format="markdown",
         hidden_chars=hidden_chars,
     )
+
+
+def _sections(show: Element) -> Mapping[str, tuple[int, str]]:
+    """Return the number and name of the section of each slide, by the slide's id."""
+    return {
+        slide.get("id", ""): (number, name)
+        for number, section in enumerate(show.iter(f"{_POWERPOINT}section"))
+        if (name := own_title(one_line(section.get("name", ""))))
+        if not _DEFAULT_SECTION.fullmatch(name)
+        for slide in section.iter(f"{_POWERPOINT}sldId")
+    }
+
+
+def _headings(
+    slides: Sequence[_Slide], sections: Mapping[str, tuple[int, str]]
+) -> Iterator[Heading]:
+    last = None
+    for slide in slides:
+        section = sections.get(slide.slide_id)
+        if section is not None and section != last:
+            yield Heading(level=1, title=section[1], page=slide.page, char=0)
+        last = section
+        level = 1 if section is None else 2
+        yield Heading(level=level, title=slide.title, page=slide.page, char=0)
 
 
 def _size(show: Element) -> tuple[float, float]:

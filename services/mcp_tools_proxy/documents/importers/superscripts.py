@@ -47,6 +47,19 @@ _ORDINAL = re.compile(
 )
 _ROMAN = re.compile(r"(?<![^\W_])(?:[IVXM]|[IVXLCDM]{2,})$")
 """Of one letter, those of centuries and heads of state; C^e and L^a are powers."""
+_LONG_NUMBER = re.compile(r"(?:\d{3}|\d[.,]\d+)$")
+_PLACE = re.compile(
+    r"(?<![^\W_])(?:pages?|pp?\.|tables?|figures?|figs?\.|notes?|lines?|chapters?|sections?|of|the|and)\s\d+$",
+    re.IGNORECASE,
+)
+_FEMININE = re.compile(
+    r"(?<![^\W_])(?:las?|[dn]?as?|[àe]s?|una|uma|y|de|en|em|(?:a|de|ne|da|su)lla)\s\d+$",
+    re.IGNORECASE,
+)
+_BEFORE_NOUN = re.compile(r"\s[^\W\d_]|,?\s\d|[.,]?\s[yeou]\s")
+_NOTE_LETTER = re.compile(r"[a-h]")
+_POWER = re.compile(r"(?<![\w.,])(?<![^\W_]-)(?!(?:1[5-9]|20)\d\d$)\d[\d.,]*$")
+"""A number, but not a year, which has no powers."""
 _SECOND = re.compile(r"(?<![^\W_])II$")
 _NUMBERED = re.compile(r"\d$")
 _ABBREVIATED = re.compile(
@@ -62,7 +75,7 @@ _ABBREVIATED = re.compile(
     )""",
     re.VERBOSE,
 )
-"""A letter and what is raised after it: No, Mme, Dr, St, Cie."""
+"""A letter and its raised ending: No, Mme, Dr, St, Cie."""
 _DOTTED = re.compile(r"(?:\d|(?<![^\W_])[NnMDS])\.$")
 _TRADE_MARKS = frozenset({"TM", "SM", "®", "©", "™", "℠"})
 _REGISTERED = frozenset({"MC", "MD", "R"})
@@ -83,14 +96,14 @@ def superscript_kind(text: str, before: str, after: str) -> SuperscriptKind:
         if text.isdigit() and (_LARGE_ISOTOPE if len(text) > 1 else _ISOTOPE).match(after):
             return SuperscriptKind.EXPONENT
         return SuperscriptKind.NOTE if is_note else SuperscriptKind.PLAIN
-    if _is_plain(text, before):
+    if _is_plain(text, before, after):
         return SuperscriptKind.PLAIN
     if _is_exponent(text, before, after):
         return SuperscriptKind.EXPONENT
     return SuperscriptKind.NOTE if is_note else SuperscriptKind.UNKNOWN
 
 
-def _is_plain(text: str, before: str) -> bool:
+def _is_plain(text: str, before: str, after: str) -> bool:
     """Return whether it is an ordinal (1st, XIXe), an abbreviation (No, Mme) or a trade mark."""
     lowered = text.lower().strip(".")
     letters = _LETTERS.search(before)
@@ -98,6 +111,8 @@ def _is_plain(text: str, before: str) -> bool:
         return True
     if text in _REGISTERED:
         return letters is not None and len(letters[0]) > 1
+    if text == "a" and before[-1].isdigit():
+        return _is_feminine(before, after)
     roman = _ROMAN.search(before)
     if _ORDINAL.fullmatch(lowered) and (
         (_NUMBERED.search(before) and (len(lowered) > 1 or lowered in text))
@@ -111,6 +126,13 @@ def _is_plain(text: str, before: str) -> bool:
     return bool(is_one and _ABBREVIATED.fullmatch(before[-2:].lstrip()[-1:] + lowered))
 
 
+def _is_feminine(before: str, after: str) -> bool:
+    """Return whether a raised a makes an ordinal (12ª edición) of a number: it can be a note."""
+    if _LONG_NUMBER.search(before) or _PLACE.search(before):
+        return False
+    return bool(_BEFORE_NOUN.match(after) or _FEMININE.search(before))
+
+
 def _is_exponent(text: str, before: str, after: str) -> bool:
     letters = _LETTERS.search(before)
     if letters is not None:
@@ -118,6 +140,8 @@ def _is_exponent(text: str, before: str, after: str) -> bool:
     if before[-1].isdigit():
         if _COMPOUND.search(before):
             return _CHARGE.fullmatch(text) is not None
+        if _NOTE_LETTER.fullmatch(text) and _INDEXED.search(before) is None:
+            return not may_be_note(before, after)
         return (
             text[0] in "+-−–"
             or _NUMBER.search(before) is not None
@@ -161,6 +185,11 @@ def may_be_note(base: str, after: str) -> bool:
         and _IN_EQUATION.match(after) is None
         and _BEFORE_BASE.search(base) is None
     )
+
+
+def is_power(text: str, base: str) -> bool:
+    """Return whether a raised number follows a number: an exponent if no note has it."""
+    return text.isdigit() and _POWER.search(base) is not None
 
 
 def footnote_mark(text: str, before: str, after: str) -> str:

@@ -173,7 +173,8 @@ def _decode_marked(data: bytes, encoding: str) -> str | None:
             return None
         name = encoding.upper()
         raise ImportFailed(
-            f"starts with the byte order mark of {name} but is not {name} text (byte {error.start})"
+            f"starts with the byte order mark of {name} but is not {name} text "
+            f"(byte {error.start}): save it as UTF-8"
         ) from error
 
 
@@ -181,7 +182,7 @@ def _decode_as_named(data: bytes, name: str) -> DecodedText:
     try:
         encoding = find_encoding(name)
     except ValueError as error:
-        raise ImportFailed(f"cannot be decoded: {error}") from error
+        raise ImportFailed(f"cannot be decoded: {error}; name another encoding, or none") from error
     try:
         return DecodedText(data.decode(encoding))
     except UnicodeDecodeError as error:
@@ -295,12 +296,12 @@ codecs.register_error(_STRAY_BYTES, _decode_stray)
 
 def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
     if len(_NOT_TEXT.findall(data[:_SAMPLE_BYTES])) * 200 > len(data[:_SAMPLE_BYTES]):
-        raise ImportFailed("is not text: it has many control characters")
+        raise ImportFailed("is not text: it has many control characters; export it as PDF or text")
     if (windows := _with_signs_only(data)) is not None:
         return DecodedText(windows)
     readings = _readings(data, language)
     if not readings:
-        raise ImportFailed(f"has an encoding that was not recognised (byte {at}); name it")
+        raise ImportFailed(f"has an unknown encoding (byte {at}): name it, or save it as UTF-8")
     encoding, text, confidence = readings[0]
     others = [seen for _, other, seen in readings if other != text]
     warnings: tuple[ImportWarning, ...] = ()

@@ -52,6 +52,11 @@ _ADVICE: Mapping[str, Advice] = {
         console="If letters are wrong, save the file as UTF-8, then add it again.",
     ),
     WarningCode.LOST_EQUATION: _same("Compare the equations with the file."),
+    WarningCode.FORMULAS_WITHOUT_VALUES: Advice(
+        cli="Save the file in a spreadsheet program, then import it again with --replace.",
+        http="Save the file in a spreadsheet program, then upload it again.",
+        console="Save the file in a spreadsheet program, then add it again.",
+    ),
 }
 
 

@@ -1,17 +1,32 @@
-"""How workbooks are shown: number formats, hidden rows and columns.
+"""How workbooks are shown: number formats, hidden rows and columns, comments.
 
-Reads from XLSX what calamine leaves out: these, and errors in cells.
+Reads from XLSX what calamine leaves out: these, errors in cells, and formulas without values.
 """
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, one_line
+from mcp_tools_proxy.documents.importers.cell_comments import (
+    COMMENT_PARTS,
+    CellComment,
+    cell_place,
+    commenters,
+    comments_of_sheet,
+)
+from mcp_tools_proxy.documents.importers.cell_styles import (
+    InvisibleStyles,
+    RichText,
+    inline_rich_text,
+    invisible_styles,
+    shared_rich_texts,
+)
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -32,6 +47,9 @@ PROTECTED = "has a password: save it without one"
 
 MAX_CELLS = 8_000_000
 """Area of a sheet, each of whose cells takes 40 bytes, also an empty one."""
+
+MAX_ALL_CELLS = 4 * MAX_CELLS
+"""Area of all sheets: 60 sheets with a cell far from the first, in 18 kB, took 120 s."""
 
 _BUILT_IN: Mapping[int, str] = {
     1: "0",
@@ -57,13 +75,23 @@ _PREFIXES = {
 
 # a parser would need a minute for a sheet that calamine reads in a second
 _TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^<>]*)>")
-_ATTRIBUTE = re.compile(rb"\b(r|s|t|min|max|hidden)=[\"']([^\"']*)[\"']")
+_ATTRIBUTE = re.compile(rb"\b(r|s|t|min|max|hidden|ht|width)\s*=\s*[\"']([^\"']*)[\"']")
 _ERROR = re.compile(
     rb"\s*(?:<(?:\w+:)?f\b[^<>]*>(?:[^<]*</(?:\w+:)?f>\s*)?)?"
     rb"<(?:\w+:)?v\b[^<>]*>\s*(#[\w/!?]{1,30})"
 )
 """The value of a cell, after its formula."""
-_REFERENCE = re.compile(rb"([A-Z]{1,3})(\d{1,7})")
+_INDEX = re.compile(rb"\s*<(?:\w+:)?v>(\d{1,8})<")
+"""The number of a shared text."""
+_FORMULA = re.compile(
+    rb"\s*<(?:\w+:)?f\b(?:[^<>]*/>|[^<>]*>[^<]*</(?:\w+:)?f>)\s*"
+    rb"(?P<stored><(?:\w+:)?v\b(?:[^<>]*/>|[^<>]*>(?P<value>[^<]*)</(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
+)
+"""The rest of a cell with a formula."""
+_OTHER_GROUND = re.compile(rb"<(?:\w+:)?(?:tablePart|picture)\b")
+"""Tables with a style of their own, and pictures behind a sheet."""
+_NOTHING = re.compile(r'""|\[[^\]]*\]|\s')
+"""Parts of number formats that do not show."""
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
 """For positive numbers, negative ones, zero and text."""
 
@@ -74,12 +102,15 @@ _TOKEN = re.compile(
 )
 _DIGITS = re.compile(r"([#0?]+(?:,[#0?]+)*)(?:\.([#0?]{0,15}))?")
 _MOST_EXACT = 1e15
+_MOST_WRITTEN = 1e21
 _MAX_FORMAT_CHARS = 255
 """Excel's limit. Longer formats, read for each cell, could take minutes."""
 
 _TOO_LONG = " " * 256
 _MOST_COLUMNS = 16_384
-_PARTS = ("workbook.xml", ".rels", "styles.xml", "core.xml")
+_XLSX_WRITER = "124519"
+"""The engine that XlsxWriter names; Excel removes the order to compute when it saves."""
+_PARTS = ("*workbook.xml", "*.rels", "*styles.xml", "*core.xml", *COMMENT_PARTS)
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _MAX_TOKENS = 5_000_000
 """Workbooks of many years have 60,000 styles."""
@@ -93,11 +124,23 @@ class SheetLook:
     hidden_columns: set[int] = field(default_factory=set)
     formats: dict[tuple[int, int], str] = field(default_factory=dict)
     """Number formats by row and column."""
-    errors: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Errors such as #DIV/0! that are not among the values, by row and column."""
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Texts that replace values, such as the error #DIV/0!, by row and column."""
+    unseen: set[tuple[int, int]] = field(default_factory=set)
+    """The rows and columns of cells whose colours or number formats hide their values."""
+    empty_formulas: set[tuple[int, int]] = field(default_factory=set)
+    """The rows and columns of formulas whose values are not in the file."""
+    zero_formulas: set[tuple[int, int]] = field(default_factory=set)
+    has_results: bool = False
+    """Whether a formula has another value than 0."""
+    comments: Sequence[CellComment] = ()
     rows: int = 0
     columns: int = 0
     """The size of the area with cells."""
+
+    def is_hidden(self, row: int, column: int) -> bool:
+        """Return whether a cell is in a hidden row or column."""
+        return row in self.hidden_rows or column in self.hidden_columns
 
     def check_size(self) -> None:
         """Raise ImportFailed if the area with cells is too large."""
@@ -141,12 +184,23 @@ def _sheet_looks(archive: XmlArchive) -> Mapping[str, SheetLook]:
         it.get("Id"): it.get("Target", "")
         for it in _elements(archive, "xl/_rels/workbook.xml.rels", "p:Relationship")
     }
-    formats = _formats(archive)
+    styles = _cell_styles(archive)
+    texts = shared_rich_texts(archive.read("xl/sharedStrings.xml"))
+    people = commenters(archive)
     looks: dict[str, SheetLook] = {}
+    read: set[str] = set()
     for sheet in _elements(archive, "xl/workbook.xml", "s:sheet"):
         target = targets.get(sheet.get("r:id"), "")
         part = target[1:] if target.startswith("/") else f"xl/{target}"
-        looks[sheet.get("name", "")] = _look(archive.read(part), formats)
+        look = looks[sheet.get("name", "")] = _LookReader(archive.read(part), styles, texts).read()
+        look.check_size()
+        look.comments = comments_of_sheet(archive, part, people, read)
+    if sum(it.rows * it.columns for it in looks.values()) > MAX_ALL_CELLS:
+        raise ImportFailed(
+            "has sheets with cells far from their tables: delete these, or cut the workbook into "
+            "parts"
+        )
+    _drop_placeholders(archive, looks.values())
     return looks
 
 
@@ -155,18 +209,28 @@ def _elements(archive: XmlArchive, part: str, tag: str) -> Iterator[Element]:
     return iter(()) if root is None else root.iter(tag)
 
 
-def _formats(archive: XmlArchive) -> Mapping[bytes, str]:
-    """Return the number formats by the number of a cell's style."""
+class _CellStyles(NamedTuple):
+    """The number formats by the number of a cell's style, and the styles that show no text."""
+
+    formats: Mapping[bytes, str] = {}
+    invisible: InvisibleStyles = InvisibleStyles()
+
+
+def _cell_styles(archive: XmlArchive) -> _CellStyles:
     root = archive.parse("xl/styles.xml", _PREFIXES)
     if root is None:
-        return {}
+        return _CellStyles()
     own = {
         _number(it.get("numFmtId", "").encode(), -1): it.get("formatCode", "")
         for it in root.iter("s:numFmt")
     }
     styles = (xf for styles in root if styles.tag == "s:cellXfs" for xf in styles)
     formats = formats_by_style(own, (_number(it.get("numFmtId", "").encode(), -1) for it in styles))
-    return {str(style).encode(): code for style, code in formats.items()}
+    theme = archive.read("xl/theme/theme1.xml").decode("utf-8", "replace")
+    return _CellStyles(
+        {str(style).encode(): code for style, code in formats.items()},
+        invisible_styles(root, theme),
+    )
 
 
 def formats_by_style(own: Mapping[int, str], styles: Iterable[int]) -> Mapping[int, str]:
@@ -182,53 +246,118 @@ def formats_by_style(own: Mapping[int, str], styles: Iterable[int]) -> Mapping[i
     }
 
 
-def _look(sheet: bytes, formats: Mapping[bytes, str]) -> SheetLook:
-    look = SheetLook()
-    row = column = -1
-    for tag in _TAG.finditer(sheet):
-        given = dict(_ATTRIBUTE.findall(tag[2]))
-        is_hidden = given.get(b"hidden") in (b"1", b"true")
-        if tag[1] == b"col" and is_hidden:
-            first, last = _number(given.get(b"min")), _number(given.get(b"max"))
-            look.hidden_columns.update(range(first - 1, min(last, _MOST_COLUMNS)))
-        elif tag[1] == b"row":
-            row, column = _number(given.get(b"r"), row + 2) - 1, -1
-            if is_hidden:
-                look.hidden_rows.add(row)
-        elif tag[1] == b"c":
-            row, column = _place(given.get(b"r"), row, column + 1)
-            if not tag[2].endswith(b"/"):
-                _add_cell(look, (row, column), given, formats)
-                if given.get(b"t") == b"e" and (error := _ERROR.match(sheet, tag.end())):
-                    look.errors[row, column] = error[1].decode()
-    return look
+class _LookReader:
+    """Reads the look of a sheet once, from its start to its end."""
+
+    def __init__(
+        self, sheet: bytes, styles: _CellStyles, shared_texts: Mapping[bytes, RichText]
+    ) -> None:
+        self.look = SheetLook()
+        self._sheet = sheet
+        self._formats = styles.formats
+        unseen = styles.invisible.on_fill
+        if not _OTHER_GROUND.search(sheet):
+            unseen |= styles.invisible.on_sheet
+        self._unseen_styles = {str(style).encode() for style in unseen}
+        self._shared_texts = shared_texts
+        self._has_inline = bool(unseen) or b"vertAlign" in sheet
+
+    def read(self) -> SheetLook:
+        """Return the look."""
+        look = self.look
+        hidden = bytearray(_MOST_COLUMNS)  # 66 kB name them 200,000 times
+        row = column = -1
+        for tag in _TAG.finditer(self._sheet):
+            given = dict(_ATTRIBUTE.findall(tag[2]))
+            is_hidden = given.get(b"hidden") in (b"1", b"true") or _is_thin(given)
+            if tag[1] == b"col" and is_hidden:
+                first, last = _number(given.get(b"min")), _number(given.get(b"max"))
+                if (count := min(last, _MOST_COLUMNS) - first + 1) > 0 < first:
+                    hidden[first - 1 : first - 1 + count] = b"\1" * count
+            elif tag[1] == b"row":
+                row, column = _number(given.get(b"r"), row + 2) - 1, -1
+                if is_hidden:
+                    look.hidden_rows.add(row)
+            elif tag[1] == b"c":
+                row, column = cell_place(given.get(b"r", b""), row, column + 1)
+                if not tag[2].endswith(b"/"):
+                    self._add_cell((row, column), given, tag.end())
+        look.hidden_columns.update(it for it, is_hidden in enumerate(hidden) if is_hidden)
+        return look
+
+    def _add_cell(self, place: tuple[int, int], given: Mapping[bytes, bytes], start: int) -> None:
+        look, (row, column) = self.look, place
+        look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
+        style, kind = given.get(b"s", b""), given.get(b"t", b"n")
+        if code := self._formats.get(style):
+            look.formats[place] = code
+            if hides_values(code, are_numbers=kind == b"n"):
+                look.unseen.add(place)
+        rich = self._rich_text(kind, start)
+        if rich is not None and rich.text is not None:
+            look.texts[place] = rich.text
+        if style in self._unseen_styles and not (rich and rich.is_coloured):
+            look.unseen.add(place)
+        self._add_content(place, kind, start)
+
+    def _rich_text(self, kind: bytes, start: int) -> RichText | None:
+        if kind == b"inlineStr" and self._has_inline:
+            return inline_rich_text(self._sheet, start)
+        if kind == b"s" and self._shared_texts and (value := _INDEX.match(self._sheet, start)):
+            return self._shared_texts.get(value[1])
+        return None
+
+    def _add_content(self, place: tuple[int, int], kind: bytes, start: int) -> None:
+        look = self.look
+        if kind == b"e" and (error := _ERROR.match(self._sheet, start)):
+            look.texts[place] = error[1].decode()
+        formula = _FORMULA.match(self._sheet, start)
+        if formula is None:
+            return
+        if formula["value"] == b"0" and kind == b"n":
+            look.zero_formulas.add(place)
+        elif formula["value"] or (kind == b"str" and formula["stored"]):  # also an empty text
+            look.has_results = True
+        else:
+            look.empty_formulas.add(place)
 
 
-def _add_cell(
-    look: SheetLook,
-    place: tuple[int, int],
-    given: Mapping[bytes, bytes],
-    formats: Mapping[bytes, str],
-) -> None:
-    row, column = place
-    look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
-    if code := formats.get(given.get(b"s", b"")):
-        look.formats[place] = code
+def _drop_placeholders(archive: XmlArchive, looks: Collection[SheetLook]) -> None:
+    """Empty the formulas with the value 0 if programs must compute them first.
+
+    XlsxWriter writes 0 for an unknown value, beside the values that it was given. In files of other
+    programs, all formulas have the value 0 if none was computed.
+    """
+    modes = [
+        it
+        for it in _elements(archive, "xl/workbook.xml", "s:calcPr")
+        if it.get("fullCalcOnLoad") in ("1", "true")
+    ]
+    is_of_writer = any(it.get("calcId") == _XLSX_WRITER for it in modes)
+    if not modes or (not is_of_writer and any(it.has_results for it in looks)):
+        return
+    for look in looks:
+        look.empty_formulas |= look.zero_formulas
+        look.texts.update(dict.fromkeys(look.zero_formulas, ""))
 
 
 def _number(value: bytes | None, default: int = 0) -> int:
     return int(value) if value is not None and value.isdigit() and len(value) < 8 else default
 
 
-def _place(reference: bytes | None, row: int, column: int) -> tuple[int, int]:
-    """Return the row and column of a cell; without a reference, it follows the previous one."""
-    match = _REFERENCE.fullmatch(reference or b"")
-    if match is None:
-        return row, column
-    number = 0
-    for letter in match[1]:
-        number = number * 26 + letter - ord("A") + 1
-    return int(match[2]) - 1, number - 1
+def _is_thin(given: Mapping[bytes, bytes]) -> bool:
+    """Return whether a row or column is too thin to show text: under 1 point, or 0.3 characters."""
+    for name, least in ((b"ht", 1.0), (b"width", 0.3)):
+        with suppress(ValueError):
+            if name in given and float(given[name]) < least:
+                return True
+    return False
+
+
+def hides_values(code: str, *, are_numbers: bool) -> bool:
+    """Return whether a number format shows nothing: ``;;;``, or ``;;`` for numbers."""
+    sections = _NOTHING.sub("", code)
+    return sections == ";;;" or (are_numbers and sections == ";;")
 
 
 def shown_number(value: float, code: str) -> str | None:
@@ -253,10 +382,11 @@ def shown_number(value: float, code: str) -> str | None:
 
 def _digits(value: float, pattern: str, percents: int) -> str | None:
     match = _DIGITS.fullmatch(pattern)
-    if match is None or not value < _MOST_EXACT:
+    if match is None or not value < _MOST_WRITTEN:
         return None
     whole, decimals = match[1], match[2] or ""
-    exact = Decimal(repr(value)).scaleb(2 * percents)
+    written = repr(value) if value < _MOST_EXACT else f"{value:.15g}"  # as Excel shows it
+    exact = Decimal(written).scaleb(2 * percents)
     rounded = exact.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
     front, _, back = f"{rounded:,f}".partition(".")
     if "," not in whole:

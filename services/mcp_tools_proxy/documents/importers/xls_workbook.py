@@ -2,11 +2,14 @@
 
 import datetime
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO, TextIOBase
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
+from mcp_tools_proxy.documents.importers.cell_comments import CellComment
 from mcp_tools_proxy.documents.importers.workbook_looks import (
     DAMAGED,
     PROTECTED,
@@ -14,12 +17,23 @@ from mcp_tools_proxy.documents.importers.workbook_looks import (
     SheetLook,
     WorkbookSheet,
     formats_by_style,
+    hides_values,
 )
 
 if TYPE_CHECKING:
     from xlrd import Book
     from xlrd.sheet import Sheet
 
+_SHEET_PLACE, _FORMULA = 0x85, 0x06
+"""Kinds of records."""
+_EMPTY_NUMBER = re.compile(rb".{6}\x03.{5}\xff\xff.{6}(?P<size>..)", re.DOTALL)
+"""The head of a formula with an empty text, up to its tokens."""
+_GIVES_NUMBER = re.compile(
+    rb"(?:[\x03-\x07\x09-\x0e\x13\x14]|\x19\x10..|[\x22\x42\x62].[\0\4\5\6\7\xa9\xb7]\0)\Z",
+    re.DOTALL,
+)
+"""Ends of tokens: an operator but &, SUM of one range, and COUNT, SUM, AVERAGE, MIN, MAX, COUNTA
+and PRODUCT."""
 _ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 """Formats of durations, such as 25:30 hours."""
 
@@ -50,14 +64,40 @@ def xls_sheets(data: bytes) -> Iterator[WorkbookSheet]:
             ragged_rows=True,
         ) as book:
             reader = _SheetReader(book)
+            empty = _empty_formulas(records)
             for number in range(book.nsheets):
-                yield reader.read(book.sheet_by_index(number))
+                sheet = reader.read(book.sheet_by_index(number))
+                sheet.look.empty_formulas |= empty.get(number, set())
+                yield sheet
                 book.unload_sheet(number)
     except (ImportFailed, MemoryError):
         raise
     except Exception as error:  # xlrd's, and AssertionError, KeyError, struct.error and others
         is_encrypted = isinstance(error, xlrd.XLRDError) and "encrypted" in str(error)
         raise ImportFailed(PROTECTED if is_encrypted else DAMAGED) from error
+
+
+def _empty_formulas(records: bytes) -> Mapping[int, set[tuple[int, int]]]:
+    """Return by sheet the formulas that were never computed, as xlwt writes them.
+
+    Their value is an empty text, although the last operation gives a number.
+    """
+    starts: dict[int, int] = {}
+    found: dict[int, set[tuple[int, int]]] = {}
+    sheet = at = 0
+    while at + 4 <= len(records):
+        kind, size = struct.unpack_from("<HH", records, at)
+        data = records[at + 4 : at + 4 + size] if kind in (_SHEET_PLACE, _FORMULA) else b""
+        if kind == _SHEET_PLACE and len(data) > 5 and data[5] == 0:
+            starts[int.from_bytes(data[:4], "little")] = len(starts)
+        elif kind == _FORMULA and (match := _EMPTY_NUMBER.match(data)):
+            tokens = data[match.end() : match.end() + int.from_bytes(match["size"], "little")]
+            if _GIVES_NUMBER.search(tokens):
+                place = struct.unpack_from("<HH", data)
+                found.setdefault(sheet, set()).add(place)
+        sheet = starts.get(at, sheet)
+        at += 4 + size
+    return found
 
 
 class _SheetReader:
@@ -80,6 +120,10 @@ class _SheetReader:
         look = SheetLook(
             hidden_rows={row for row, info in sheet.rowinfo_map.items() if info.hidden},
             hidden_columns={column for column, info in sheet.colinfo_map.items() if info.hidden},
+            comments=[
+                CellComment(row, column, note.author, note.text)
+                for (row, column), note in sorted(sheet.cell_note_map.items(), key=itemgetter(0))
+            ],
         )
         filled = [self._filled(sheet.row_types(row)) for row in range(sheet.nrows)]
         look.rows = max((row for row, count in enumerate(filled, start=1) if count), default=0)
@@ -114,6 +158,9 @@ class _SheetReader:
             values.append(self._value(kind, value, style))
             if style in self._formats and isinstance(value, float):
                 look.formats[row, column] = self._formats[style]
+            is_number = isinstance(value, float)
+            if hides_values(self._formats.get(style, ""), are_numbers=is_number):
+                look.unseen.add((row, column))
         return [*values, *[""] * (look.columns - len(values))]
 
     def _value(self, kind: int, value: str | float, style: int) -> CellValue:

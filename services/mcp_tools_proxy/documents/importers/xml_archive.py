@@ -3,12 +3,13 @@
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from io import BytesIO
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers.expat import ExpatError, ParserCreate
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
-from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.base import TOO_DEEP, ImportFailed
 
 MAX_PARTS = 5_000
 
@@ -31,7 +32,8 @@ class XmlArchive:
     """The parts of a ZIP file, by name without a leading slash.
 
     Opening it checks all sizes and every XML part; document types, and with them entities, are
-    refused. ``kind`` is the suffix for messages, ``xml`` the suffixes of the parts that are XML.
+    refused. ``kind`` is the suffix for messages, ``xml`` are patterns for the names of the parts
+    that are XML, in lower case.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class XmlArchive:
         data: bytes,
         kind: str,
         *,
-        xml: tuple[str, ...] = (".xml", ".rels"),
+        xml: tuple[str, ...] = ("*.xml", "*.rels"),
         max_tokens: int | None = None,
     ) -> None:
         """Raises ImportFailed."""
@@ -47,7 +49,9 @@ class XmlArchive:
             raise ImportFailed(
                 f"has a password, or is in an older format: save it as {kind} without a password"
             )
-        self._broken = f"is not a readable {kind} file: it is damaged, or was cut short"
+        self._broken = (
+            f"is not a readable {kind} file: it is damaged, or was cut short; save it again"
+        )
         self._xml = xml
         with self._errors():
             self._archive = ZipFile(BytesIO(data))
@@ -97,7 +101,7 @@ class XmlArchive:
         return root
 
     def _is_xml(self, name: str) -> bool:
-        return name.lower().endswith(self._xml)
+        return any(fnmatchcase(name.lower(), pattern) for pattern in self._xml)
 
     def _check_sizes(self) -> None:
         """Check the declared sizes of the parts; ``ZipFile`` unpacks no more than those."""
@@ -107,7 +111,7 @@ class XmlArchive:
         if len(sizes) > MAX_PARTS or xml > MAX_XML_BYTES or size > MAX_BYTES:
             raise ImportFailed(
                 f"unpacks to {len(sizes)} parts of {size} bytes, {xml} of them XML; the limits are "
-                f"{MAX_PARTS}, {MAX_BYTES} and {MAX_XML_BYTES}"
+                f"{MAX_PARTS}, {MAX_BYTES} and {MAX_XML_BYTES}: cut it into parts"
             )
 
     @contextmanager
@@ -158,7 +162,8 @@ class _XmlChecks:
 
     def _refuse_document_type(self, *_: object) -> None:
         raise ImportFailed(
-            "has an XML part with a document type or entities, which office programs never write"
+            "has an XML part with a document type or entities, which office programs never "
+            "write: save it again in one"
         )
 
     def _start(self, _: str, attributes: Mapping[str, str]) -> None:
@@ -169,7 +174,7 @@ class _XmlChecks:
                 f"has more than {self._max_tokens} elements and attributes: cut it into parts"
             )
         if self._depth > MAX_DEPTH:
-            raise ImportFailed("is nested too deeply to be read")
+            raise ImportFailed(TOO_DEEP)
 
     def _end(self, _: str) -> None:
         self._depth -= 1

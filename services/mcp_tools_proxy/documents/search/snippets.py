@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from mcp_tools_proxy.documents.search.analysis import (
     PAIRED_RUN,
@@ -20,6 +21,7 @@ from mcp_tools_proxy.documents.table_rows import (
     JOINT,
     Span,
     cells_of,
+    column_at,
     column_names,
     named_cells,
     rows_of,
@@ -243,22 +245,69 @@ class MatchFinder:
             for row in rows_of(page, table, max(start, header_end)):
                 if row[0] >= end:
                     break
-                if row[0] < max(start, header_end):
+                if row[0] < header_end:
                     continue
-                own = self.find(clean(page.text[slice(*row)]))
+                shown = max(start, row[0]), row[1]  # a long row is cut into several chunks
+                own = self.find(clean(page.text[slice(*shown)]))
                 found = (self._weight([*own, *of_names]), self._weight(own))
                 if own and (found > most or (best is None and found[0] == least)):
-                    best, most = (table, row), found
+                    best, most = (table, shown), found
         return best
 
     def _quote_row(self, page: VisibleText, table: Table, row: Span) -> QuotedMatch:
+        """Quote a row with the names of its columns; a long one shows its first cell and matches.
+
+        ``row`` can be a part of a row.
+        """
         names, _ = column_names(page, table)
-        cells = cells_of(page, *row)
+        column = column_at(page, table, row[0])
+        cells = list(cells_of(page, *row))
+        names = [*names[column:], *[""] * (len(cells) - len(names[column:]))][: len(cells)]
+        if column:
+            whole = max(table.start, page.text.rfind("\n", table.start, row[0]) + 1)
+            (key, *_), (name, *_) = cells_of(page, whole, row[0]), column_names(page, table)[0]
+            names, cells = [name, *names], [key, *cells]
+        shown = cells
         if sum(map(len, (*names, *cells))) > ROW_CHARS:
-            cells = [self._shortened(cell, ROW_CHARS // len(cells)) for cell in cells]
-        snippet = JOINT.join(named_cells(names, cells))[: 2 * ROW_CHARS]
+            shown = [self._shortened(cell, ROW_CHARS // len(cells)) for cell in cells]
+        if sum(map(len, (*names, *shown))) > 2 * ROW_CHARS:
+            names = [self._shortened(name, 0) for name in names]
+            kept = self._best_cells(names, shown)
+            chars = ROW_CHARS // len(kept)
+            shown = [
+                self._shortened(cell, chars) if at in kept else "" for at, cell in enumerate(cells)
+            ]
+        snippet = JOINT.join(named_cells(names, shown))[: 2 * ROW_CHARS]
         start, end = page.start_of(row[0]), page.end_of(row[1])
         return QuotedMatch(clean(snippet), start, start, end)
+
+    def _best_cells(self, names: Sequence[str], cells: Sequence[str]) -> set[int]:
+        """Return the first cell, those with the most weight of the query, and others with matches.
+
+        Names of columns count only for terms that are in no better cell.
+        """
+        of_names = [self._terms(name) if cells[at] else set() for at, name in enumerate(names)]
+        own = [self._terms(cell) for cell in cells]
+        kept, missing = [0], set(self._weights).difference(own[0], of_names[0])
+
+        def weight(at: int) -> int:
+            return sum(self._weights[term] for term in missing & (own[at] | of_names[at]))
+
+        while weight(best := max(range(len(cells)), key=weight)):
+            kept.append(best)
+            missing -= own[best] | of_names[best]
+        missing = set(self._weights)
+        kept += sorted((at for at, terms in enumerate(own) if terms), key=weight, reverse=True)
+        best_first = list(dict.fromkeys(kept))
+        lengths = accumulate(len(names[at]) + len(cells[at]) for at in best_first)
+        return {
+            at
+            for at, chars in zip(best_first, lengths, strict=True)
+            if chars <= ROW_CHARS or not at
+        }
+
+    def _terms(self, text: str) -> set[str]:
+        return {term for _, _, term in self.find(text)}
 
     def _shortened(self, cell: str, chars: int) -> str:
         """Return a cell, or the part of it with most of the query."""

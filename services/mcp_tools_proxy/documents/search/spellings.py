@@ -23,16 +23,17 @@ _IGNORED = (
     *range(0x64B, 0x660),  # Arabic vowels
 )
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿ"
+_FRACTIONS = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞↉"
 
 _CHINESE = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _FOLDED = re.compile(
-    "[\u00b2\u00b3\u00b9\u0130\u0300-\u03ff\u0591-\u05c7\u061c-\u06f9\u1f00-\u1fff\u2070-\u207f"
-    "\ufb50-\ufefc]"
+    "[\u00b2\u00b3\u00b9\u00bc-\u00be\u0130\u0300-\u03ff\u0591-\u05c7\u061c-\u06f9\u1f00-\u1fff"
+    "\u2070-\u207f\u2150-\u215e\u2189\ufb50-\ufefc]"
 )
 
 
 def fold(text: str) -> str:
-    """Return a text with one form of each letter; superscripts become words of their own."""
+    """Return a text with one form of each letter; superscripts and fractions become words."""
     if text.isascii():
         return text
     if _FOLDED.search(text):
@@ -49,7 +50,8 @@ def simplified(text: str) -> str:
 def _folded_letters() -> dict[int, str | None]:
     letters: dict[int, str | None] = dict.fromkeys(_IGNORED)
     letters |= {ord(letter): other for letter, other in _ARABIC.items()}
-    letters |= {ord(sign): f" {unicodedata.normalize('NFKC', sign)}" for sign in _SUPERSCRIPTS}
+    for sign in (*_SUPERSCRIPTS, *_FRACTIONS):
+        letters[ord(sign)] = f" {unicodedata.normalize('NFKC', sign)}"
     letters[ord("İ")] = "I"
     for code in (*range(0x660, 0x66A), *range(0x6F0, 0x6FA)):
         letters[code] = str(unicodedata.digit(chr(code)))

@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
 
-FORMAT = 4
+FORMAT = 5
 """Part of the folder's name: a release with other entries builds its own indexes."""
 
 TEXT = "text"

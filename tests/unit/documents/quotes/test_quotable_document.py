@@ -57,6 +57,37 @@ def test_a_quote_is_found_despite_different_typesetting(quote: str, text: str) -
 
 
 @each_row(
+    ("text", "quote"),
+    [
+        (text, quote)
+        for text in ("Add 3 1/4 pints", "Add 3¼ pints", "Add 3\xa0¼ pints", "Add 3\n1⁄4 pints")
+        for quote in ("3¼ pints", "Add 3 1/4", "3 ¼ pints")
+    ]
+    + [
+        ("Use ¾ of it", "3/4 of"),
+        ("Use 3/4 of it", "¾ of"),
+        ("In 1998 1/3 of us", "⅓ of us"),
+        ("On 5 10/12/2026", "10/12/2026"),
+        ("1/4 1/2 3/4", "3/4"),
+    ],
+)
+def test_a_fraction_is_found_in_each_spelling(text: str, quote: str) -> None:
+    assert quoted(quote, (text,))
+
+
+@each_row("text", ["Add 3 1/4 pints", "Add 3¼ pints", "Add 3 ¼ pints"])
+def test_another_or_a_cut_fraction_is_not_found(text: str) -> None:
+    others = ("3¾ pints", "2¼ pints", "31/4 pints", "¼ pints", "1/4 pints", "Add 3", "3 1/2 pints")
+    assert not [quote for quote in others if quoted(quote, (text,))]
+
+
+def test_a_fraction_in_a_cell_of_its_own_is_quoted_alone_or_with_the_row() -> None:
+    page = "| n | size |\n| --- | --- |\n| 12 | 1/4 |"
+    check = QuotableDocument(replace(make_document(pages=(page,)), text_format="markdown"))
+    assert all(check.find(quote) for quote in ("¼", "12 1/4", "| 12 | ¼ |"))
+
+
+@each_row(
     "quote",
     [
         "It costs 10.5",

@@ -1,5 +1,6 @@
 """Quotes from documents in Markdown: as shown, or as copied from the source (contract §2)."""
 
+import gc
 import time
 
 from hypothesis import given
@@ -218,11 +219,15 @@ def test_any_text_has_a_visible_text_whose_letters_keep_their_positions(parts: l
 @each_row(
     "part", ["*_", "[](", "<!--", "`a``b", "](a (", "| a\n|-\n", "> - 1. ", "<a <", "[^", "\\"]
 )
-def test_hostile_markup_takes_linear_time(part: str) -> None:
+def test_hostile_markup_takes_time_in_proportion_to_its_size(part: str) -> None:
     def seconds(size: int) -> float:
-        text = part * (size // len(part))
-        started = time.process_time()
-        visible_text(text, text_format="markdown")
-        return time.process_time() - started
+        started = time.thread_time()
+        visible_text(part * (size // len(part)), text_format="markdown")
+        return time.thread_time() - started
 
-    assert seconds(200_000) < 16 * max(seconds(50_000), 0.02)
+    gc.disable()  # it takes seconds after many other tests
+    try:
+        # quadratic time would be 16 times as long each time
+        assert any(seconds(200_000) < 10 * max(seconds(50_000), 0.02) for _ in range(3))
+    finally:
+        gc.enable()
