@@ -173,8 +173,6 @@ class RunMemory:
     """Hash of a call, and its identical failures since it last succeeded."""
     values: _Records = field(default_factory=lambda: _Records(_PAIR))
     """Hash of a value, and the number of its origin."""
-    last_task: str = ""
-    """Hash of the last task's text."""
     tasks: bytes = b""
     """Hashes of the words of the user's texts, which ``GAP`` separates."""
 
@@ -408,7 +406,7 @@ class RunMemory:
 
 _PLAIN = (
     *("calls", "errors", "repeats", "tokens", "read_only", "tools", "seen"),
-    *("called", "succeeded", "totals", "sources", "name_bytes", "last_task"),
+    *("called", "succeeded", "totals", "sources", "name_bytes"),
 )
 
 
