@@ -374,6 +374,25 @@ async def test_a_person_who_acts_for_another_user_does_not_approve_the_call() ->
         assert "bob" not in (await browser.open(path)).text
 
 
+async def test_an_operator_with_two_tokens_does_not_approve_the_call_of_one_with_the_other(
+    shop: Shop,
+) -> None:
+    operator = await shop.token_of(user="op", may=[OperatorRight.RUN])
+    body = {
+        "tool_name": "shop:pay",
+        "arguments": ARGUMENTS,
+        "user": {"tenant_id": "tenant_1", "user_id": "bea"},
+    }
+    response = await shop.console.service.http.post(
+        "/internal/mcp/try", json=body, headers=bearer(operator)
+    )
+    path = f"{PAGE}/{response.json()['error']['details']['approval_id']}"
+    page = await (await shop.person("OP")).open(path)
+    assert ("bob" in page.text, "you asked for it yourself" in page.text) == (False, True)
+    page = await (await shop.person("boss")).open(path)
+    assert ("bob" in page.text, "acts for this user: op" in page.text) == (True, True)
+
+
 async def test_hidden_characters_and_markup_are_shown_as_text(shop: Shop) -> None:
     text = "a\u202eb\u200b<b>https://evil.io</b>"
     approval_id = await shop.asked({"to": text, "cents": 1})

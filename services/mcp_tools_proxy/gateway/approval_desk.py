@@ -215,7 +215,8 @@ def _allows(policy: AskedPolicy, person: Principal, *, is_own: bool) -> bool:
 def _is_own(person: Principal, facts: AskedFacts) -> bool:
     """Return whether a person asked for a call, also as an operator who acted for another user."""
     is_same_token = bool(facts.token) and dict(person.token_log_fields) == dict(facts.token)
-    return is_same_token or _folded(person.user_id or "") == _folded(facts.user_id)
+    asked_by = {_folded(it) for it in (facts.user_id, facts.operator_id) if it}
+    return is_same_token or _folded(person.user_id or "") in asked_by
 
 
 def _folded(user_id: str) -> str:

@@ -27,7 +27,8 @@ class AskedPolicy(BaseModel):
 class AskedFacts(BaseModel):
     """Who asked for which call, without its arguments.
 
-    ``token`` has the log fields of the token that the call was sent with.
+    ``token`` has the log fields of the token that the call was sent with, ``operator_id`` is the
+    operator who acted for the user, if known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -37,6 +38,7 @@ class AskedFacts(BaseModel):
     user_id: str
     token: Mapping[str, str]
     is_stand_in: bool = False
+    operator_id: str = ""
     agent: str | None = None
     run_id: str | None = None
     tool: str
