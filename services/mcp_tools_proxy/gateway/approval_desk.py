@@ -106,6 +106,9 @@ class ApprovalDesk:
             decision = await self._records.find(Decision, approval_id)  # decided meanwhile
         if decision is None or decision.facts.tenant_id != tenant_id:
             return None
+        asked = await self._records.find(AskedCall, approval_id)
+        if asked is not None:  # the replica that decided has stopped, or lost its store
+            await self._finish(asked, decision)
         return await self.with_use(decision)
 
     async def arguments(self, approver: Approver, approval_id: str) -> str | None:
@@ -114,7 +117,7 @@ class ApprovalDesk:
         Each look is recorded. None for a call that no longer waits.
         """
         asked = await self._asked(approver.person, approval_id)
-        if asked is None:
+        if asked is None or await self._records.find(Decision, approval_id) is not None:
             return None
         check_may_decide(approver.person, asked.facts)
         self._check_audit()
@@ -149,16 +152,22 @@ class ApprovalDesk:
         first = await self._records.add(
             approval_id, decision, self._times.kept_s, tenant_id=facts.tenant_id
         )
-        await self._records.take(AskedCall, approval_id)
+        if first == decision:  # recorded at once: the next requests to the store can fail
+            self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
+            self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
+        await self._finish(asked, first)
         if first != decision:
             raise _not_waiting()
-        if not approved:
-            refusal = RefusedCall(approval_id=approval_id, note=note)
+        return decision
+
+    async def _finish(self, asked: AskedCall, decision: Decision) -> None:
+        """Keep a refusal for the call's run, and erase the arguments."""
+        facts = decision.facts
+        if not decision.approved:
+            refusal = RefusedCall(approval_id=facts.approval_id, note=decision.note)
             holds_s = self._times.valid_s if facts.run_id is None else REFUSED_S
             await self._records.add(asked.refusal_key, refusal, holds_s, tenant_id=facts.tenant_id)
-        self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
-        self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
-        return decision
+        await self._records.take(AskedCall, facts.approval_id)
 
     async def _asked(self, person: Principal, approval_id: str) -> AskedCall | None:
         asked = await self._records.find(AskedCall, approval_id)
