@@ -290,6 +290,20 @@ async def test_memory_is_shared_fairly_and_freed() -> None:
     assert repr(store) == "<MemoryRunStore 0 runs, 0 marks>"
 
 
+async def test_a_user_leaves_memory_for_the_others_of_its_tenant() -> None:
+    clock = ManualClock()
+    store = MemoryRunStore(limits(new_runs=1_000), max_bytes=400_000, clock=clock)
+    await store.update(key("r", owner="v"), count_call)
+    with pytest.raises(StateUnavailable):
+        for number in range(1_000):
+            await store.update(key(str(number)), count_call)
+    assert await store.update(key("r", owner="v"), count_call) == 2
+    assert await store.update(key("s", owner="v"), count_call) == 1
+    clock.now += IDLE_S + MARK_S
+    store.drop_ended()
+    assert await store.update(key("1"), count_call) == 1
+
+
 async def _begin_all(store: RunStore) -> None:
     for number in range(1_000):
         await store.update(key(str(number), owner=str(number)), count_call)
