@@ -401,6 +401,19 @@ async def test_hidden_characters_and_markup_are_shown_as_text(shop: Shop) -> Non
     assert not any("evil" in it for it in page.links)
 
 
+async def test_texts_that_look_equal_are_shown_differently(shop: Shop) -> None:
+    looks = ("bob", "bob\ufe0f", "bob\u2800", "bob\u00a0", "bob\u3000", "bob ")
+    boss, shown = await shop.person(), set[str]()
+    for number, text in enumerate(looks):
+        eve = await shop.token_of(user=f"eve-{number}")
+        approval_id = await shop.asked({"to": text, "cents": 1}, token=eve)
+        source = (await boss.get(f"{PAGE}/{approval_id}")).text
+        (found,) = re.findall(r"&#34;to&#34;: (.*),\n", source)
+        assert found.isascii()
+        shown.add(found)
+    assert len(shown) == len(looks)
+
+
 async def test_the_uri_of_a_resource_is_an_argument() -> None:
     policy = PAY.replace("shop:pay", "shop:resources/read")
     async with running_shop(policy) as shop:

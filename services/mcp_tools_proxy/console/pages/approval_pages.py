@@ -17,7 +17,7 @@ from mcp_tools_proxy.console.page_request import (
     Routes,
     page_address,
 )
-from mcp_tools_proxy.console.page_text import visible_json
+from mcp_tools_proxy.console.page_text import exact_json
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.approval_desk import (
     MAX_NOTE_CHARS,
@@ -84,9 +84,9 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 async def _arguments(page: PageRequest, desk: ApprovalDesk, approval_id: str) -> str | None:
-    """Return the arguments of a waiting call with hidden characters escaped."""
+    """Return the arguments of a waiting call with invisible characters escaped."""
     found = await desk.arguments(Approver(page.operator, page.origin), approval_id)
-    return None if found is None else visible_json(json.loads(found))
+    return None if found is None else exact_json(json.loads(found))
 
 
 async def _decide(page: PageRequest) -> PageResult:
