@@ -355,6 +355,16 @@ async def test_a_session_with_a_jwt_approves() -> None:
         assert await shop.code(token=ann) == "OK"
 
 
+async def test_a_renewed_jwt_can_list_the_roles_in_another_order() -> None:
+    async with running_shop(**jwt_settings()) as shop:
+        first, renewed = (signed_token(user="ann", roles=it) for it in (("a", "b"), ("b", "a")))
+        approval_id = await shop.asked(token=first)
+        browser = shop.console.new_browser()
+        await browser.sign_in(signed_token(user="boss", may=APPROVE))
+        await decide(browser, approval_id, "approve")
+        assert await shop.code(token=renewed) == "OK"
+
+
 async def test_a_person_who_acts_for_another_user_does_not_approve_the_call() -> None:
     async with running_shop(**jwt_settings()) as shop:
         operator = signed_token(user="op", may=[*APPROVE, OperatorRight.RUN])

@@ -178,7 +178,7 @@ class Approvals:
                 "binding",
                 *in_run,
                 _optional(caller.agent),
-                ascii((caller.roles, caller.documents and sorted(caller.documents))),
+                ascii((sorted({*caller.roles}), caller.documents and sorted(caller.documents))),
                 json_digest(_plain(spec.as_mcp)).hex(),
                 json_digest(_plain(entry)).hex(),
                 policy_set.hex(),
