@@ -12,8 +12,9 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
-from mcp_tools_proxy.gateway.approvals import ApprovalTimes, Notify, approval_fields
+from mcp_tools_proxy.gateway.approvals import ApprovalTimes, Notify, approval_fields, erase_asked
 from mcp_tools_proxy.gateway.asked_calls import (
+    AskedArguments,
     AskedCall,
     AskedFacts,
     AskedPolicy,
@@ -121,8 +122,11 @@ class ApprovalDesk:
             return None
         check_may_decide(approver.person, asked.facts)
         self._check_audit()
+        found = await self._records.find(AskedArguments, approval_id)
+        if found is None:
+            return None
         self._record(SEEN, asked.facts, approver)
-        return asked.arguments
+        return found.arguments
 
     async def decide(
         self, approver: Approver, approval_id: str, *, approved: bool, note: str = ""
@@ -167,7 +171,7 @@ class ApprovalDesk:
             refusal = RefusedCall(approval_id=facts.approval_id, note=decision.note)
             holds_s = self._times.valid_s if facts.run_id is None else REFUSED_S
             await self._records.add(asked.refusal_key, refusal, holds_s, tenant_id=facts.tenant_id)
-        await self._records.take(AskedCall, facts.approval_id)
+        await erase_asked(self._records, facts.approval_id)
 
     async def _asked(self, person: Principal, approval_id: str) -> AskedCall | None:
         asked = await self._records.find(AskedCall, approval_id)

@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.approval_records import MAX_LISTED, ApprovalRecords
 from mcp_tools_proxy.gateway.asked_calls import (
+    AskedArguments,
     AskedCall,
     AskedFacts,
     AskedPolicy,
@@ -290,10 +291,11 @@ class Approvals:
             found = await self._find(wanted)
             if found is not None:
                 return found
-            asked = self._asked(wanted)
+            asked, arguments = self._asked(wanted), _asked_arguments(wanted)
             await self._check_limits(asked)
             facts, waits_s = asked.facts, self._times.waits_s
-            await self._records.add(facts.approval_id, asked, waits_s, tenant_id=tenant_id)
+            for record in (arguments, asked):
+                await self._records.add(facts.approval_id, record, waits_s, tenant_id=tenant_id)
             own = BoundApproval(approval_id=facts.approval_id)
             ttl_s = waits_s + self._times.valid_s
             while True:
@@ -302,7 +304,7 @@ class Approvals:
                     break
                 found = await self._state(wanted, held.approval_id)
                 if found is not None:
-                    await self._records.take(AskedCall, facts.approval_id)
+                    await erase_asked(self._records, facts.approval_id)
                     return found
                 await self._unbind_id(wanted.binding, held.approval_id, tenant_id)
         self._record(ASKED, facts, wanted.call)
@@ -325,24 +327,8 @@ class Approvals:
         return taken is not None
 
     def _asked(self, wanted: WantedApproval) -> AskedCall:
-        """Return the record of a new approval. Raises PolicyDenied for unreadable arguments."""
-        call, now = wanted.call, self._now()
-        caller, more = call.caller, call.input_responses
-        shown: Mapping[str, object] = call.arguments
-        if call.kind is not Kind.TOOL:
-            shown = {call.kind.value: call.name, "arguments": shown}
-        if more is not None:
-            shown = {"arguments": shown, "input_responses": more.responses, "state": more.state}
-        try:
-            arguments = json.dumps(shown)
-        except (ValueError, TypeError, RecursionError):
-            arguments = None
-        if arguments is None or len(arguments) > MAX_ARGUMENT_BYTES:
-            raise PolicyDenied(
-                "a person has to approve this call, and its arguments are too long to read; the "
-                f"limit is {MAX_ARGUMENT_BYTES} bytes as JSON",
-                details={"policy_ids": wanted.policy_ids},
-            )
+        """Return the record of a new approval."""
+        call, caller, now = wanted.call, wanted.call.caller, self._now()
         key = None if call.run is None else run_key(caller, call.run.run_id)
         return AskedCall(
             facts=AskedFacts(
@@ -360,7 +346,6 @@ class Approvals:
                 asked_at=now,
                 expires_at=now + timedelta(seconds=self._times.waits_s),
             ),
-            arguments=arguments,
             refusal_key=wanted.refusal_key,
             owner=run_key(caller, "").owner.hex(),
             run=None if key is None else key.digest.hex(),
@@ -386,6 +371,33 @@ class Approvals:
     def _record(self, event: str, facts: AskedFacts, call: Call) -> None:
         payload = {"code": "OK", **caller_fields(call.caller), **approval_fields(facts)}
         self._recorder.record("info", event, call.trace_id, payload)
+
+
+def _asked_arguments(wanted: WantedApproval) -> AskedArguments:
+    """Return the record of a call's arguments. Raises PolicyDenied for unreadable ones."""
+    call, more = wanted.call, wanted.call.input_responses
+    shown: Mapping[str, object] = call.arguments
+    if call.kind is not Kind.TOOL:
+        shown = {call.kind.value: call.name, "arguments": shown}
+    if more is not None:
+        shown = {"arguments": shown, "input_responses": more.responses, "state": more.state}
+    try:
+        arguments = json.dumps(shown)
+    except (ValueError, TypeError, RecursionError):
+        arguments = None
+    if arguments is None or len(arguments) > MAX_ARGUMENT_BYTES:
+        raise PolicyDenied(
+            "a person has to approve this call, and its arguments are too long to read; the limit "
+            f"is {MAX_ARGUMENT_BYTES} bytes as JSON",
+            details={"policy_ids": wanted.policy_ids},
+        )
+    return AskedArguments(arguments=arguments)
+
+
+async def erase_asked(records: ApprovalRecords, approval_id: str) -> None:
+    """Remove a call that waits, its arguments first. Raises StateUnavailable."""
+    await records.take(AskedArguments, approval_id)
+    await records.take(AskedCall, approval_id)
 
 
 def approval_fields(facts: AskedFacts) -> dict[str, object]:

@@ -56,16 +56,25 @@ class AskedFacts(BaseModel):
 class AskedCall(ApprovalRecord):
     """A call that waits for a person. The record is removed with the decision.
 
-    ``arguments`` is JSON. ``owner`` and ``run`` are digests of the user and the run,
-    ``refusal_key`` one of the call in its run.
+    ``owner`` and ``run`` are digests of the user and the run, ``refusal_key`` one of the call in
+    its run.
     """
 
     PART = "asked"
     facts: AskedFacts
-    arguments: str
     refusal_key: str
     owner: str
     run: str | None
+
+
+class AskedArguments(ApprovalRecord):
+    """The arguments of a waiting call as JSON, removed with it.
+
+    Separate, because each new call reads all that wait: 200 with 64 KiB took 10 ms and 13 MB.
+    """
+
+    PART = "arguments"
+    arguments: str
 
 
 class Decision(ApprovalRecord):

@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk, Approver
 from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
 from mcp_tools_proxy.gateway.approvals import Approvals, ApprovalTimes
+from mcp_tools_proxy.gateway.asked_calls import AskedArguments, AskedCall
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns, RecordKind
 from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
@@ -51,33 +52,52 @@ class FailingStore(MemorySignIns):
         return await super().take(kind, name)
 
 
+class World:
+    """Calls and a desk over one store; ``wanted`` builds the wish for an approval of a call."""
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self.store, self.notified = FailingStore(), list[str]()
+        self.records, times = ApprovalRecords(self.store, [b"k" * 32]), ApprovalTimes()
+        common: dict[str, Any] = {
+            "recorder": AuditTrail(),
+            "notify": lambda event, _facts, _more: self.notified.append(event),
+            "now": lambda: datetime.now(UTC),
+        }
+        self.calls = Approvals(self.records, times, server_entry=lambda _: None, **common)
+        self.desk = ApprovalDesk(self.records, times, check_audit=lambda: None, **common)
+        call = replace(make_call("pay", arguments), run=RunRequest(run_id="r"))
+        spec = FakeTool(name="pay").spec
+        self.wanted = partial(self.calls.wanted, call, spec, "shop:pay", POLICIES)
+
+    async def asked(self) -> str:
+        with pytest.raises(ApprovalPending):
+            await self.calls.granted(self.wanted(b"set"))
+        (waiting,) = await self.desk.waiting(BOSS.person)
+        return waiting.approval_id
+
+
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_decision_is_recorded_and_finished_although_the_store_fails(
     approved: bool,
 ) -> None:
-    store, notified = FailingStore(), list[str]()
-    records, times = ApprovalRecords(store, [b"k" * 32]), ApprovalTimes()
-    common: dict[str, Any] = {"recorder": AuditTrail(), "now": lambda: datetime.now(UTC)}
-
-    def notify(event: str, _facts: object, _more: Mapping[str, object]) -> None:
-        notified.append(event)
-
-    calls = Approvals(records, times, server_entry=lambda _: None, notify=notify, **common)
-    desk = ApprovalDesk(records, times, check_audit=lambda: None, notify=notify, **common)
-    call = replace(make_call("pay", {"to": "bob"}), run=RunRequest(run_id="r"))
-    wanted = partial(calls.wanted, call, FakeTool(name="pay").spec, "shop:pay", POLICIES)
-    with pytest.raises(ApprovalPending):
-        await calls.granted(wanted(b"set"))
-    (waiting,) = await desk.waiting(BOSS.person)
-    approval_id = waiting.approval_id
-    store.fails = True
+    world = World({"to": "bob"})
+    approval_id, desk = await world.asked(), world.desk
+    world.store.fails = True
     with capture_logs() as lines, pytest.raises(StateUnavailable):
         await desk.decide(BOSS, approval_id, approved=approved)
     assert "approval.decided" in [it["event"] for it in lines]
-    assert notified == ["approval.asked", "approval.decided"]
+    assert world.notified == ["approval.asked", "approval.decided"]
     assert await desk.arguments(BOSS, approval_id) is None
-    store.fails = False
+    world.store.fails = False
     await desk.find(BOSS.person, approval_id)
     assert await desk.waiting(BOSS.person) == []
+    assert await world.records.find(AskedArguments, approval_id) is None
     with pytest.raises(ApprovalPending if approved else PolicyDenied):
-        await calls.granted(wanted(b"another set"))
+        await world.calls.granted(world.wanted(b"another set"))
+
+
+async def test_the_list_of_waiting_calls_has_no_arguments() -> None:
+    world = World({"to": "b" * 60_000})
+    await world.asked()
+    (asked,) = await world.records.of_tenant(AskedCall, "tenant_1")
+    assert len(asked.model_dump_json()) < 2_000
