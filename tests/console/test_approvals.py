@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.gateway.asked_calls import AskedArguments
 from tests.support.approvals import (
     APPROVE,
     ARGUMENTS,
@@ -409,6 +410,14 @@ async def test_hidden_characters_and_markup_are_shown_as_text(shop: Shop) -> Non
     page = await (await shop.person()).open(f"{PAGE}/{approval_id}")
     assert r"a\u202eb\u200b<b>https://evil.io</b>" in page.text
     assert not any("evil" in it for it in page.links)
+
+
+async def test_a_call_whose_arguments_are_gone_cannot_be_decided_on(shop: Shop) -> None:
+    approval_id = await shop.asked()
+    opened = await shop.console.service.gateway.approvals.open()
+    await opened.records.take(AskedArguments, approval_id)
+    response = await (await shop.person()).get(f"{PAGE}/{approval_id}")
+    assert (response.status_code, "Approve</button>" in response.text) == (404, False)
 
 
 async def test_texts_that_look_equal_are_shown_differently(shop: Shop) -> None:
