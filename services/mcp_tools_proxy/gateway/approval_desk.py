@@ -133,7 +133,8 @@ class ApprovalDesk:
     ) -> Decision:
         """Decide on a waiting call; its arguments are erased.
 
-        The first decision is valid: a later one raises InvalidRequest.
+        The first decision is valid: a later one raises InvalidRequest, except the same one of the
+        same person, who got no answer because the store failed.
         """
         person = approver.person
         asked = await self._asked(person, approval_id)
@@ -156,13 +157,14 @@ class ApprovalDesk:
         first = await self._records.add(
             approval_id, decision, self._times.kept_s, tenant_id=facts.tenant_id
         )
-        if first == decision:  # recorded at once: the next requests to the store can fail
+        is_own = first.model_copy(update=_times_of(decision)) == decision
+        if is_own:  # recorded at once: the next requests to the store can fail
             self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
             self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
         await self._finish(asked, first)
-        if first != decision:
+        if not is_own:
             raise _not_waiting()
-        return decision
+        return first
 
     async def _finish(self, asked: AskedCall, decision: Decision) -> None:
         """Keep a refusal for the call's run, and erase the arguments."""
@@ -189,6 +191,11 @@ class ApprovalDesk:
             **more,
         }
         self._recorder.record("info", event, None, payload)
+
+
+def _times_of(decision: Decision) -> Mapping[str, object]:
+    """Return the fields in which repeated decisions differ."""
+    return {"decided_at": decision.decided_at, "valid_until": decision.valid_until}
 
 
 def check_may_decide(person: Principal, facts: AskedFacts) -> None:

@@ -42,9 +42,17 @@ POLICIES = tuple(read_policies("a.cedar", PAY))
 
 
 class FailingStore(MemorySignIns):
-    """A store that cannot remove records while it ``fails``."""
+    """A store that cannot remove records while it ``fails``, and whose answers can be lost."""
 
-    fails = False
+    fails = loses_answers = False
+
+    async def add(
+        self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
+    ) -> bytes | None:
+        found = await super().add(kind, name, content, ttl_s, share=share)
+        if self.loses_answers:
+            raise LoginsUnavailable("no")
+        return found
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         if self.fails:
@@ -94,6 +102,20 @@ async def test_a_decision_is_recorded_and_finished_although_the_store_fails(
     assert await world.records.find(AskedArguments, approval_id) is None
     with pytest.raises(ApprovalPending if approved else PolicyDenied):
         await world.calls.granted(world.wanted(b"another set"))
+
+
+async def test_a_person_without_an_answer_repeats_the_decision() -> None:
+    world = World({"to": "bob"})
+    approval_id = await world.asked()
+    world.store.loses_answers = True
+    with pytest.raises(StateUnavailable):
+        await world.desk.decide(BOSS, approval_id, approved=True)
+    world.store.loses_answers = False
+    with capture_logs() as lines:
+        await world.desk.decide(BOSS, approval_id, approved=True)
+    assert "approval.decided" in [it["event"] for it in lines]
+    assert await world.desk.waiting(BOSS.person) == []
+    await world.calls.granted(world.wanted(b"set"))
 
 
 async def test_the_list_of_waiting_calls_has_no_arguments() -> None:
