@@ -89,7 +89,8 @@ class WantedApproval:
     """A call that policies stop.
 
     ``binding`` is a digest of everything that must be equal when the call is repeated,
-    ``refusal_key`` one of the call in its run.
+    ``refusal_key`` one of the call in its run. With input for a repeated call, ``refusal_keys``
+    also has that of the call without it.
     """
 
     call: Call
@@ -97,7 +98,12 @@ class WantedApproval:
     server_id: str | None
     policies: tuple[AskedPolicy, ...]
     binding: str
-    refusal_key: str
+    refusal_keys: tuple[str, ...]
+
+    @property
+    def refusal_key(self) -> str:
+        """The key of a refusal of this call."""
+        return self.refusal_keys[-1]
 
     @property
     def policy_ids(self) -> list[str]:
@@ -168,8 +174,10 @@ class Approvals:
             tool,
             "" if call.kind is Kind.TOOL else call.name,
             json_digest(call.arguments).hex(),
-            "" if more is None else json_digest((_plain(more.responses), more.state)).hex(),
         )
+        inputs = [""]
+        if more is not None:
+            inputs.append(json_digest((_plain(more.responses), more.state)).hex())
         return WantedApproval(
             call=call,
             tool=tool,
@@ -178,6 +186,7 @@ class Approvals:
             binding=self._records.key_of(
                 "binding",
                 *in_run,
+                inputs[-1],
                 _optional(caller.agent),
                 ascii((sorted({*caller.roles}), caller.documents and sorted(caller.documents))),
                 json_digest(_plain(spec.as_mcp)).hex(),
@@ -185,7 +194,7 @@ class Approvals:
                 policy_set.hex(),
                 *sorted(it.policy_id for it in asked),
             ),
-            refusal_key=self._records.key_of("refusal", *in_run),
+            refusal_keys=tuple(self._records.key_of("refusal", *in_run, it) for it in inputs),
         )
 
     async def granted(self, wanted: WantedApproval) -> UsableApproval:
@@ -256,9 +265,10 @@ class Approvals:
 
     async def _find(self, wanted: WantedApproval) -> AskedFacts | UsableApproval | None:
         """Return the waiting call or the unused approval. Raises PolicyDenied."""
-        refusal = await self._records.find(RefusedCall, wanted.refusal_key)
-        if refusal is not None:
-            raise _refused(wanted, refusal.approval_id, refusal.note)
+        for key in wanted.refusal_keys:
+            refusal = await self._records.find(RefusedCall, key)
+            if refusal is not None:
+                raise _refused(wanted, refusal.approval_id, refusal.note)
         bound = await self._records.find(BoundApproval, wanted.binding)
         return None if bound is None else await self._state(wanted, bound.approval_id)
 

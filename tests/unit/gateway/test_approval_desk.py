@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pytest
 
 from mcp_tools_proxy.domain.audit import Entry, Origin
+from mcp_tools_proxy.domain.caller import InputResponses
 from mcp_tools_proxy.domain.errors import (
     ApprovalPending,
     LoginsUnavailable,
@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.gateway.approval_desk import ApprovalDesk, Approver
 from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
-from mcp_tools_proxy.gateway.approvals import Approvals, ApprovalTimes
+from mcp_tools_proxy.gateway.approvals import Approvals, ApprovalTimes, WantedApproval
 from mcp_tools_proxy.gateway.asked_calls import AskedArguments, AskedCall
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns, RecordKind
@@ -61,7 +61,7 @@ class FailingStore(MemorySignIns):
 
 
 class World:
-    """Calls and a desk over one store; ``wanted`` builds the wish for an approval of a call."""
+    """Calls and a desk over one store."""
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
         self.store, self.notified = FailingStore(), list[str]()
@@ -73,9 +73,11 @@ class World:
         }
         self.calls = Approvals(self.records, times, server_entry=lambda _: None, **common)
         self.desk = ApprovalDesk(self.records, times, check_audit=lambda: None, **common)
-        call = replace(make_call("pay", arguments), run=RunRequest(run_id="r"))
-        spec = FakeTool(name="pay").spec
-        self.wanted = partial(self.calls.wanted, call, spec, "shop:pay", POLICIES)
+        self.call = replace(make_call("pay", arguments), run=RunRequest(run_id="r"))
+
+    def wanted(self, policy_set: bytes, **more: Any) -> WantedApproval:
+        call, spec = replace(self.call, **more), FakeTool(name="pay").spec
+        return self.calls.wanted(call, spec, "shop:pay", POLICIES, policy_set)
 
     async def asked(self) -> str:
         with pytest.raises(ApprovalPending):
@@ -116,6 +118,16 @@ async def test_a_person_without_an_answer_repeats_the_decision() -> None:
     assert "approval.decided" in [it["event"] for it in lines]
     assert await world.desk.waiting(BOSS.person) == []
     await world.calls.granted(world.wanted(b"set"))
+
+
+async def test_input_for_a_refused_call_is_refused() -> None:
+    world = World({"to": "bob"})
+    await world.desk.decide(BOSS, await world.asked(), approved=False)
+    more = InputResponses(responses={}, state="x")
+    with pytest.raises(PolicyDenied):
+        await world.calls.granted(world.wanted(b"set", input_responses=more))
+    with pytest.raises(ApprovalPending):
+        await world.calls.granted(world.wanted(b"set", arguments={}, input_responses=more))
 
 
 async def test_the_list_of_waiting_calls_has_no_arguments() -> None:
