@@ -189,6 +189,14 @@ async def test_what_a_request_over_its_budget_declares_is_kept() -> None:
         assert found == ("POLICY_DENIED", ["run.read_only"])
 
 
+async def test_a_failed_request_without_space_for_its_run_asks_to_repeat_the_declaration() -> None:
+    async with shop(runs_per_user=1) as service:
+        assert await service.code("shop:get_order", {"id": "1"}, run=a_run()) == "OK"
+        assert await service.code("nope", run=a_run()) == "TOOL_NOT_FOUND"
+        for run in (a_run(read_only=True), a_run(tools=[])):
+            assert await service.code("nope", run=run) == "RATE_LIMIT_EXCEEDED"
+
+
 async def test_a_declaration_that_cannot_be_kept_permits_nothing() -> None:
     async with shop() as service:
         run = a_run(tools=[f"shop:tool_{it}_{'x' * 200}" for it in range(400)])

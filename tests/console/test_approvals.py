@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.gateway.asked_calls import AskedArguments
 from tests.support.approvals import (
     APPROVE,
     ARGUMENTS,
@@ -355,6 +356,16 @@ async def test_a_session_with_a_jwt_approves() -> None:
         assert await shop.code(token=ann) == "OK"
 
 
+async def test_a_renewed_jwt_can_list_the_roles_in_another_order() -> None:
+    async with running_shop(**jwt_settings()) as shop:
+        first, renewed = (signed_token(user="ann", roles=it) for it in (("a", "b"), ("b", "a")))
+        approval_id = await shop.asked(token=first)
+        browser = shop.console.new_browser()
+        await browser.sign_in(signed_token(user="boss", may=APPROVE))
+        await decide(browser, approval_id, "approve")
+        assert await shop.code(token=renewed) == "OK"
+
+
 async def test_a_person_who_acts_for_another_user_does_not_approve_the_call() -> None:
     async with running_shop(**jwt_settings()) as shop:
         operator = signed_token(user="op", may=[*APPROVE, OperatorRight.RUN])
@@ -374,12 +385,52 @@ async def test_a_person_who_acts_for_another_user_does_not_approve_the_call() ->
         assert "bob" not in (await browser.open(path)).text
 
 
+async def test_an_operator_with_two_tokens_does_not_approve_the_call_of_one_with_the_other(
+    shop: Shop,
+) -> None:
+    operator = await shop.token_of(user="op", may=[OperatorRight.RUN])
+    body = {
+        "tool_name": "shop:pay",
+        "arguments": ARGUMENTS,
+        "user": {"tenant_id": "tenant_1", "user_id": "bea"},
+    }
+    response = await shop.console.service.http.post(
+        "/internal/mcp/try", json=body, headers=bearer(operator)
+    )
+    path = f"{PAGE}/{response.json()['error']['details']['approval_id']}"
+    page = await (await shop.person("OP")).open(path)
+    assert ("bob" in page.text, "you asked for it yourself" in page.text) == (False, True)
+    page = await (await shop.person("boss")).open(path)
+    assert ("bob" in page.text, "acts for this user: op" in page.text) == (True, True)
+
+
 async def test_hidden_characters_and_markup_are_shown_as_text(shop: Shop) -> None:
     text = "a\u202eb\u200b<b>https://evil.io</b>"
     approval_id = await shop.asked({"to": text, "cents": 1})
     page = await (await shop.person()).open(f"{PAGE}/{approval_id}")
     assert r"a\u202eb\u200b<b>https://evil.io</b>" in page.text
     assert not any("evil" in it for it in page.links)
+
+
+async def test_a_call_whose_arguments_are_gone_cannot_be_decided_on(shop: Shop) -> None:
+    approval_id = await shop.asked()
+    opened = await shop.console.service.gateway.approvals.open()
+    await opened.records.take(AskedArguments, approval_id)
+    response = await (await shop.person()).get(f"{PAGE}/{approval_id}")
+    assert (response.status_code, "Approve</button>" in response.text) == (404, False)
+
+
+async def test_texts_that_look_equal_are_shown_differently(shop: Shop) -> None:
+    looks = ("bob", "bob\ufe0f", "bob\u2800", "bob\u00a0", "bob\u3000", "bob ")
+    boss, shown = await shop.person(), set[str]()
+    for number, text in enumerate(looks):
+        eve = await shop.token_of(user=f"eve-{number}")
+        approval_id = await shop.asked({"to": text, "cents": 1}, token=eve)
+        source = (await boss.get(f"{PAGE}/{approval_id}")).text
+        (found,) = re.findall(r"&#34;to&#34;: (.*),\n", source)
+        assert found.isascii()
+        shown.add(found)
+    assert len(shown) == len(looks)
 
 
 async def test_the_uri_of_a_resource_is_an_argument() -> None:

@@ -290,9 +290,23 @@ async def test_memory_is_shared_fairly_and_freed() -> None:
     assert repr(store) == "<MemoryRunStore 0 runs, 0 marks>"
 
 
-async def _begin_all(store: RunStore) -> None:
+async def test_a_user_leaves_memory_for_the_others_of_its_tenant() -> None:
+    clock = ManualClock()
+    store = MemoryRunStore(limits(new_runs=1_000), max_bytes=400_000, clock=clock)
+    await store.update(key("r", owner="v"), count_call)
+    with pytest.raises(StateUnavailable):
+        await _begin_all(store, owner="u")
+    assert await store.update(key("r", owner="v"), count_call) == 2
+    assert await store.update(key("s", owner="v"), count_call) == 1
+    clock.now += IDLE_S + MARK_S
+    store.drop_ended()
+    assert await store.update(key("1", owner="u"), count_call) == 1
+
+
+async def _begin_all(store: RunStore, owner: str = "") -> None:
+    """Begin runs of one owner, or of many."""
     for number in range(1_000):
-        await store.update(key(str(number), owner=str(number)), count_call)
+        await store.update(key(str(number), owner=owner or str(number)), count_call)
 
 
 async def test_a_run_without_space_to_grow_still_keeps_its_results() -> None:

@@ -9,6 +9,7 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import RunExpired, StateUnavailable
+from mcp_tools_proxy.domain.run import Label
 from mcp_tools_proxy.storage.redis_requests import WAIT_S
 from mcp_tools_proxy.storage.runs.postgres_runs import PostgresRunStore
 from mcp_tools_proxy.storage.runs.redis_runs import RedisRunStore
@@ -99,6 +100,21 @@ async def test_a_lost_run_that_another_replica_began_again_ends_where_it_is_know
     await one.update(key(), count_call)
     redis.flushall()
     assert await two.update(key(), count_call) == 1  # it cannot know the run
+    for it in (one, two):
+        with pytest.raises(RunExpired):
+            await it.update(key(), count_call)
+
+
+async def test_a_redis_with_an_older_copy_of_a_run_does_not_continue_it(
+    one: RedisRunStore, two: RunStore, redis: Redis
+) -> None:
+    await two.update(key(), count_call)
+    (name,) = run_names(redis)
+    before = redis.dump(name) or b""
+    await one.update(key(), lambda it: it.see(Label.READS_UNTRUSTED))
+    redis.restore(name, 60_000, before, replace=True)
+    with pytest.raises(RunExpired):
+        await one.look(key(), read_calls)
     for it in (one, two):
         with pytest.raises(RunExpired):
             await it.update(key(), count_call)
@@ -286,6 +302,20 @@ async def test_a_run_that_another_replica_began_again_ends_in_the_database(
         for it in (in_postgres, other):
             with pytest.raises(RunExpired):
                 await it.update(key(), count_call)
+    await owner.close()
+
+
+async def test_a_database_with_an_older_copy_of_a_run_does_not_continue_it(
+    in_postgres: PostgresRunStore, postgres: PostgresDatabase
+) -> None:
+    await in_postgres.update(key(), count_call)
+    owner = await asyncpg.connect(postgres.owner_url)
+    before = await owner.fetchval("SELECT content FROM mcp_tools_proxy.runs")
+    await in_postgres.update(key(), count_call)
+    await owner.execute("UPDATE mcp_tools_proxy.runs SET version = 1, content = $1", before)
+    for _ in range(2):
+        with pytest.raises(RunExpired):
+            await in_postgres.update(key(), count_call)
     await owner.close()
 
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
-from tests.support.configuration import Config, make_preset, write_json
-from tests.support.mcp_endpoint import TENANT, Served, serving
+from tests.support.configuration import Config, Json, make_preset, write_json
+from tests.support.mcp_endpoint import BOTH, ENVELOPE, MODERN, TENANT, Served, serving
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import CONFIG_DIR
 
@@ -59,4 +59,23 @@ async def test_the_header_names_a_run() -> None:
         response = await served.request(
             "tools/call", {"name": "s1:meta", "arguments": {}}, headers={**TENANT, "X-Run-Id": ""}
         )
-        assert "run" in response.json()["error"]["message"]
+        assert "X-Run-Id" in response.json()["error"]["message"]
+
+
+async def test_the_header_and_meta_name_one_run() -> None:
+    run_id = f"ü{uuid4().hex}"
+    meta = ENVELOPE | {"io.github.mcp-tools-proxy/run": {"id": run_id}}
+    right, wrong = (b"X-Run-Id", run_id.encode()), (b"X-Run-Id", b"other")
+    async with gateway() as served:
+
+        async def answer(tool: str, meta: Json, *sent: tuple[bytes, bytes]) -> str:
+            params = {"name": tool, "arguments": {}, "_meta": meta}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            own = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+            pairs = [(key.encode(), it.encode()) for key, it in (BOTH | TENANT | own).items()]
+            return (await served.http.post("/mcp", json=body, headers=[*pairs, *sent])).text
+
+        assert "the _meta" in await answer("s1:meta", meta, right)
+        assert "POLICY_DENIED" in await answer("s1:echo", ENVELOPE, right)
+        assert "differs" in await answer("s1:meta", meta, wrong)
+        assert "twice" in await answer("s1:meta", ENVELOPE, wrong, right)

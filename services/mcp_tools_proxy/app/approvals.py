@@ -38,11 +38,11 @@ class OpenApprovals(AsyncResource):
     ) -> None:
         self.calls = calls
         self.desk = desk
-        self._records = records
+        self.records = records
 
     async def aclose(self) -> None:
         """Close the store."""
-        await self._records.aclose()
+        await self.records.aclose()
 
 
 def build_approvals(

@@ -122,7 +122,10 @@ class CallerResolver:
             token_log_fields=operator.token_log_fields,
             origin=self._origin_of(scope),
             documents=narrow_documents(operator.documents, asserted.documents),
-            stand_in=StandIn(reads_documents=OperatorRight.DOCUMENTS in operator.rights),
+            stand_in=StandIn(
+                reads_documents=OperatorRight.DOCUMENTS in operator.rights,
+                user_id=operator.user_id or "",
+            ),
             may_call=operator.executes,
         )
 

@@ -235,9 +235,23 @@ def _has_key(keys: KeySet, known: _Verified) -> bool:
     return now is not None and bool(now.key == known.key.key)
 
 
+_DIGEST_CHARS = 32
+
+
 def _token_log_fields(claims: Mapping[str, object]) -> Mapping[str, str]:
     named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
-    return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}
+    return {name: _short(text) for name, text in named.items() if isinstance(text, str)}
+
+
+def _short(text: str) -> str:
+    """Return a text of at most QUOTE_CHARS characters that differs for different texts.
+
+    The fields also identify callers without a user, whose runs are separate.
+    """
+    if len(text) <= QUOTE_CHARS:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[: QUOTE_CHARS - _DIGEST_CHARS - 1]}~{digest[:_DIGEST_CHARS]}"
 
 
 def _refused(message: str) -> Unauthenticated:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import escape
 
-from mcp_tools_proxy.wire.text import readable
+from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, readable
 
 
 def visible_json(value: object, *, indent: int | None = 2) -> str:
@@ -16,6 +16,24 @@ def visible_json(value: object, *, indent: int | None = 2) -> str:
     Raises RecursionError if it is nested too deeply.
     """
     return visible(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def exact_json(value: object) -> str:
+    """Return a value as JSON in which different characters look different.
+
+    Also escapes what ``visible_json`` shows: blanks other than the space, and emoji selectors.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if text.isascii():
+        return text
+    return "".join(
+        it if it == "\n" or (it.isprintable() and not _INVISIBLE(it)) else json.dumps(it)[1:-1]
+        for it in text
+    )
+
+
+_INVISIBLE = re.compile(f"{HIDDEN_IN_WORDS.pattern}|\u2800").fullmatch
+"""Matches a hidden character, or Braille without dots."""
 
 
 def visible(text: str) -> str:

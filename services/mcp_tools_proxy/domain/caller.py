@@ -37,9 +37,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """An operator who makes a call as another user; servers receive none of that user's data."""
+    """An operator who makes a call as another user; servers receive none of that user's data.
+
+    ``user_id`` is the operator, empty if the token belongs to no user.
+    """
 
     reads_documents: bool
+    user_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

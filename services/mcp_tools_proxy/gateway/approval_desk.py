@@ -12,8 +12,9 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
-from mcp_tools_proxy.gateway.approvals import ApprovalTimes, Notify, approval_fields
+from mcp_tools_proxy.gateway.approvals import ApprovalTimes, Notify, approval_fields, erase_asked
 from mcp_tools_proxy.gateway.asked_calls import (
+    AskedArguments,
     AskedCall,
     AskedFacts,
     AskedPolicy,
@@ -106,6 +107,9 @@ class ApprovalDesk:
             decision = await self._records.find(Decision, approval_id)  # decided meanwhile
         if decision is None or decision.facts.tenant_id != tenant_id:
             return None
+        asked = await self._records.find(AskedCall, approval_id)
+        if asked is not None:  # the replica that decided has stopped, or lost its store
+            await self._finish(asked, decision)
         return await self.with_use(decision)
 
     async def arguments(self, approver: Approver, approval_id: str) -> str | None:
@@ -114,19 +118,23 @@ class ApprovalDesk:
         Each look is recorded. None for a call that no longer waits.
         """
         asked = await self._asked(approver.person, approval_id)
-        if asked is None:
+        if asked is None or await self._records.find(Decision, approval_id) is not None:
             return None
         check_may_decide(approver.person, asked.facts)
         self._check_audit()
+        found = await self._records.find(AskedArguments, approval_id)
+        if found is None:
+            return None
         self._record(SEEN, asked.facts, approver)
-        return asked.arguments
+        return found.arguments
 
     async def decide(
         self, approver: Approver, approval_id: str, *, approved: bool, note: str = ""
     ) -> Decision:
         """Decide on a waiting call; its arguments are erased.
 
-        The first decision is valid: a later one raises InvalidRequest.
+        The first decision is valid: a later one raises InvalidRequest, except the same one of the
+        same person, who got no answer because the store failed.
         """
         person = approver.person
         asked = await self._asked(person, approval_id)
@@ -149,16 +157,23 @@ class ApprovalDesk:
         first = await self._records.add(
             approval_id, decision, self._times.kept_s, tenant_id=facts.tenant_id
         )
-        await self._records.take(AskedCall, approval_id)
-        if first != decision:
+        is_own = first.model_copy(update=_times_of(decision)) == decision
+        if is_own:  # recorded at once: the next requests to the store can fail
+            self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
+            self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
+        await self._finish(asked, first)
+        if not is_own:
             raise _not_waiting()
-        if not approved:
-            refusal = RefusedCall(approval_id=approval_id, note=note)
+        return first
+
+    async def _finish(self, asked: AskedCall, decision: Decision) -> None:
+        """Keep a refusal for the call's run, and erase the arguments."""
+        facts = decision.facts
+        if not decision.approved:
+            refusal = RefusedCall(approval_id=facts.approval_id, note=decision.note)
             holds_s = self._times.valid_s if facts.run_id is None else REFUSED_S
             await self._records.add(asked.refusal_key, refusal, holds_s, tenant_id=facts.tenant_id)
-        self._record(DECIDED, facts, approver, decision="approved" if approved else "refused")
-        self._notify(DECIDED, facts, {"approved": approved, "decided_by": decision.decided_by})
-        return decision
+        await erase_asked(self._records, facts.approval_id)
 
     async def _asked(self, person: Principal, approval_id: str) -> AskedCall | None:
         asked = await self._records.find(AskedCall, approval_id)
@@ -176,6 +191,11 @@ class ApprovalDesk:
             **more,
         }
         self._recorder.record("info", event, None, payload)
+
+
+def _times_of(decision: Decision) -> Mapping[str, object]:
+    """Return the fields in which repeated decisions differ."""
+    return {"decided_at": decision.decided_at, "valid_until": decision.valid_until}
 
 
 def check_may_decide(person: Principal, facts: AskedFacts) -> None:
@@ -215,7 +235,8 @@ def _allows(policy: AskedPolicy, person: Principal, *, is_own: bool) -> bool:
 def _is_own(person: Principal, facts: AskedFacts) -> bool:
     """Return whether a person asked for a call, also as an operator who acted for another user."""
     is_same_token = bool(facts.token) and dict(person.token_log_fields) == dict(facts.token)
-    return is_same_token or _folded(person.user_id or "") == _folded(facts.user_id)
+    asked_by = {_folded(it) for it in (facts.user_id, facts.operator_id) if it}
+    return is_same_token or _folded(person.user_id or "") in asked_by
 
 
 def _folded(user_id: str) -> str:

@@ -32,6 +32,8 @@ ATTEMPTS = 4
 TIMEOUT_S = 10.0
 PAUSES = Backoff(first_s=1.0, longest_s=30.0)
 
+_OWN_FACTS = {"token", "is_stand_in", "operator_id"}
+
 log = structlog.get_logger()
 
 
@@ -70,7 +72,7 @@ class ApprovalWebhook:
             return
         page = self._page_url
         data = {
-            **facts.model_dump(mode="json", exclude={"token", "is_stand_in"}, exclude_none=True),
+            **facts.model_dump(mode="json", exclude=_OWN_FACTS, exclude_none=True),
             **more,
             "url": None if page is None else page.replace("{approval_id}", facts.approval_id),
         }

@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.approval_records import MAX_LISTED, ApprovalRecords
 from mcp_tools_proxy.gateway.asked_calls import (
+    AskedArguments,
     AskedCall,
     AskedFacts,
     AskedPolicy,
@@ -88,7 +89,8 @@ class WantedApproval:
     """A call that policies stop.
 
     ``binding`` is a digest of everything that must be equal when the call is repeated,
-    ``refusal_key`` one of the call in its run.
+    ``refusal_key`` one of the call in its run. With input for a repeated call, ``refusal_keys``
+    also has that of the call without it.
     """
 
     call: Call
@@ -96,7 +98,12 @@ class WantedApproval:
     server_id: str | None
     policies: tuple[AskedPolicy, ...]
     binding: str
-    refusal_key: str
+    refusal_keys: tuple[str, ...]
+
+    @property
+    def refusal_key(self) -> str:
+        """The key of a refusal of this call."""
+        return self.refusal_keys[-1]
 
     @property
     def policy_ids(self) -> list[str]:
@@ -167,8 +174,10 @@ class Approvals:
             tool,
             "" if call.kind is Kind.TOOL else call.name,
             json_digest(call.arguments).hex(),
-            "" if more is None else json_digest((_plain(more.responses), more.state)).hex(),
         )
+        inputs = [""]
+        if more is not None:
+            inputs.append(json_digest((_plain(more.responses), more.state)).hex())
         return WantedApproval(
             call=call,
             tool=tool,
@@ -177,14 +186,15 @@ class Approvals:
             binding=self._records.key_of(
                 "binding",
                 *in_run,
+                inputs[-1],
                 _optional(caller.agent),
-                ascii((caller.roles, caller.documents and sorted(caller.documents))),
+                ascii((sorted({*caller.roles}), caller.documents and sorted(caller.documents))),
                 json_digest(_plain(spec.as_mcp)).hex(),
                 json_digest(_plain(entry)).hex(),
                 policy_set.hex(),
                 *sorted(it.policy_id for it in asked),
             ),
-            refusal_key=self._records.key_of("refusal", *in_run),
+            refusal_keys=tuple(self._records.key_of("refusal", *in_run, it) for it in inputs),
         )
 
     async def granted(self, wanted: WantedApproval) -> UsableApproval:
@@ -255,9 +265,10 @@ class Approvals:
 
     async def _find(self, wanted: WantedApproval) -> AskedFacts | UsableApproval | None:
         """Return the waiting call or the unused approval. Raises PolicyDenied."""
-        refusal = await self._records.find(RefusedCall, wanted.refusal_key)
-        if refusal is not None:
-            raise _refused(wanted, refusal.approval_id, refusal.note)
+        for key in wanted.refusal_keys:
+            refusal = await self._records.find(RefusedCall, key)
+            if refusal is not None:
+                raise _refused(wanted, refusal.approval_id, refusal.note)
         bound = await self._records.find(BoundApproval, wanted.binding)
         return None if bound is None else await self._state(wanted, bound.approval_id)
 
@@ -290,10 +301,11 @@ class Approvals:
             found = await self._find(wanted)
             if found is not None:
                 return found
-            asked = self._asked(wanted)
+            asked, arguments = self._asked(wanted), _asked_arguments(wanted)
             await self._check_limits(asked)
             facts, waits_s = asked.facts, self._times.waits_s
-            await self._records.add(facts.approval_id, asked, waits_s, tenant_id=tenant_id)
+            for record in (arguments, asked):
+                await self._records.add(facts.approval_id, record, waits_s, tenant_id=tenant_id)
             own = BoundApproval(approval_id=facts.approval_id)
             ttl_s = waits_s + self._times.valid_s
             while True:
@@ -302,7 +314,7 @@ class Approvals:
                     break
                 found = await self._state(wanted, held.approval_id)
                 if found is not None:
-                    await self._records.take(AskedCall, facts.approval_id)
+                    await erase_asked(self._records, facts.approval_id)
                     return found
                 await self._unbind_id(wanted.binding, held.approval_id, tenant_id)
         self._record(ASKED, facts, wanted.call)
@@ -325,24 +337,8 @@ class Approvals:
         return taken is not None
 
     def _asked(self, wanted: WantedApproval) -> AskedCall:
-        """Return the record of a new approval. Raises PolicyDenied for unreadable arguments."""
-        call, now = wanted.call, self._now()
-        caller, more = call.caller, call.input_responses
-        shown: Mapping[str, object] = call.arguments
-        if call.kind is not Kind.TOOL:
-            shown = {call.kind.value: call.name, "arguments": shown}
-        if more is not None:
-            shown = {"arguments": shown, "input_responses": more.responses, "state": more.state}
-        try:
-            arguments = json.dumps(shown)
-        except (ValueError, TypeError, RecursionError):
-            arguments = None
-        if arguments is None or len(arguments) > MAX_ARGUMENT_BYTES:
-            raise PolicyDenied(
-                "a person has to approve this call, and its arguments are too long to read; the "
-                f"limit is {MAX_ARGUMENT_BYTES} bytes as JSON",
-                details={"policy_ids": wanted.policy_ids},
-            )
+        """Return the record of a new approval."""
+        call, caller, now = wanted.call, wanted.call.caller, self._now()
         key = None if call.run is None else run_key(caller, call.run.run_id)
         return AskedCall(
             facts=AskedFacts(
@@ -351,6 +347,7 @@ class Approvals:
                 user_id=caller.user_id,
                 token=dict(caller.token_log_fields),
                 is_stand_in=caller.stand_in is not None,
+                operator_id="" if caller.stand_in is None else caller.stand_in.user_id,
                 agent=caller.agent,
                 run_id=None if call.run is None else call.run.run_id,
                 tool=wanted.tool,
@@ -359,7 +356,6 @@ class Approvals:
                 asked_at=now,
                 expires_at=now + timedelta(seconds=self._times.waits_s),
             ),
-            arguments=arguments,
             refusal_key=wanted.refusal_key,
             owner=run_key(caller, "").owner.hex(),
             run=None if key is None else key.digest.hex(),
@@ -385,6 +381,33 @@ class Approvals:
     def _record(self, event: str, facts: AskedFacts, call: Call) -> None:
         payload = {"code": "OK", **caller_fields(call.caller), **approval_fields(facts)}
         self._recorder.record("info", event, call.trace_id, payload)
+
+
+def _asked_arguments(wanted: WantedApproval) -> AskedArguments:
+    """Return the record of a call's arguments. Raises PolicyDenied for unreadable ones."""
+    call, more = wanted.call, wanted.call.input_responses
+    shown: Mapping[str, object] = call.arguments
+    if call.kind is not Kind.TOOL:
+        shown = {call.kind.value: call.name, "arguments": shown}
+    if more is not None:
+        shown = {"arguments": shown, "input_responses": more.responses, "state": more.state}
+    try:
+        arguments = json.dumps(shown)
+    except (ValueError, TypeError, RecursionError):
+        arguments = None
+    if arguments is None or len(arguments) > MAX_ARGUMENT_BYTES:
+        raise PolicyDenied(
+            "a person has to approve this call, and its arguments are too long to read; the limit "
+            f"is {MAX_ARGUMENT_BYTES} bytes as JSON",
+            details={"policy_ids": wanted.policy_ids},
+        )
+    return AskedArguments(arguments=arguments)
+
+
+async def erase_asked(records: ApprovalRecords, approval_id: str) -> None:
+    """Remove a call that waits, its arguments first. Raises StateUnavailable."""
+    await records.take(AskedArguments, approval_id)
+    await records.take(AskedCall, approval_id)
 
 
 def approval_fields(facts: AskedFacts) -> dict[str, object]:

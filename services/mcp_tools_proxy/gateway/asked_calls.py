@@ -27,7 +27,8 @@ class AskedPolicy(BaseModel):
 class AskedFacts(BaseModel):
     """Who asked for which call, without its arguments.
 
-    ``token`` has the log fields of the token that the call was sent with.
+    ``token`` has the log fields of the token that the call was sent with, ``operator_id`` is the
+    operator who acted for the user, if known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -37,6 +38,7 @@ class AskedFacts(BaseModel):
     user_id: str
     token: Mapping[str, str]
     is_stand_in: bool = False
+    operator_id: str = ""
     agent: str | None = None
     run_id: str | None = None
     tool: str
@@ -54,16 +56,25 @@ class AskedFacts(BaseModel):
 class AskedCall(ApprovalRecord):
     """A call that waits for a person. The record is removed with the decision.
 
-    ``arguments`` is JSON. ``owner`` and ``run`` are digests of the user and the run,
-    ``refusal_key`` one of the call in its run.
+    ``owner`` and ``run`` are digests of the user and the run, ``refusal_key`` one of the call in
+    its run.
     """
 
     PART = "asked"
     facts: AskedFacts
-    arguments: str
     refusal_key: str
     owner: str
     run: str | None
+
+
+class AskedArguments(ApprovalRecord):
+    """The arguments of a waiting call as JSON, removed with it.
+
+    Separate, because each new call reads all that wait: 200 with 64 KiB took 10 ms and 13 MB.
+    """
+
+    PART = "arguments"
+    arguments: str
 
 
 class Decision(ApprovalRecord):

@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RateLimitExceeded,
     RetrievalNotConfigured,
+    RunExpired,
     RunRefused,
     RunRequired,
     ToolFailed,
@@ -143,13 +144,15 @@ class RunChecks:
         """Count a call that failed before its run was asked, and return the error to show.
 
         The fourth identical one is stopped, like any other loop. What the request declares is kept:
-        the next one may not repeat it. A call over its budget is not counted.
+        the next one may not repeat it. If it cannot be kept, that is the error, unless the run has
+        ended. A call over its budget is not counted.
         """
         run = call.run
         if run is None or isinstance(error, RunRefused):
             return error
         is_counted = not isinstance(error, RateLimitExceeded)
-        if not is_counted and run.tools is None and not run.read_only:
+        narrows = run.tools is not None or run.read_only
+        if not is_counted and not narrows:
             return error
         digest = _digest(call, call.name)
 
@@ -166,8 +169,10 @@ class RunChecks:
 
         try:
             return await self._store.update(run_key(call.caller, run.run_id), count)
-        except ProxyError:
+        except RunExpired:
             return error
+        except ProxyError as lost:
+            return lost if narrows else error
 
     async def decide(self, call: Call, spec: ComponentSpec) -> RunNote:
         """Return the decision on a call that is not made. Raises like ``call``."""

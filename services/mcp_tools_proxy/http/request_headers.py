@@ -53,6 +53,14 @@ def trace_header(headers: Mapping[str, str]) -> str | None:
     return value.strip(" \t").encode("latin-1", "replace").decode(errors="replace")
 
 
+def only_header(headers: Headers, raw_name: bytes) -> str | None:
+    """Return the text of a header, which is UTF-8; None without it. Raises ValueError for two."""
+    values = [value for name, value in headers.raw if name == raw_name]
+    if len(values) > 1:
+        raise ValueError("is given twice; keep one")
+    return values[0].strip(b" \t").decode(errors="surrogateescape") if values else None
+
+
 def new_trace_id() -> str:
     """Return the id of the current trace or a new one, as 32 hex digits."""
     # not a secret, and the system's random bytes take a twentieth of a call

@@ -10,6 +10,8 @@ from mcp_tools_proxy.wire.identifiers import Identifier
 RUN_HEADER = "X-Run-Id"
 """The header with the id of a run, for requests that say nothing else about it."""
 
+RUN_ID_RULE = "should be 1-256 characters without control characters"
+
 MAX_TASK_CHARS = 16_384
 MAX_DECLARED_TOOLS = 1_000
 

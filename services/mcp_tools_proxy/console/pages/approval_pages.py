@@ -17,7 +17,7 @@ from mcp_tools_proxy.console.page_request import (
     Routes,
     page_address,
 )
-from mcp_tools_proxy.console.page_text import visible_json
+from mcp_tools_proxy.console.page_text import exact_json
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.approval_desk import (
     MAX_NOTE_CHARS,
@@ -26,6 +26,7 @@ from mcp_tools_proxy.gateway.approval_desk import (
     DecidedCall,
     may_decide,
 )
+from mcp_tools_proxy.gateway.asked_calls import AskedFacts
 
 PAGE_CALLS = 25
 
@@ -63,6 +64,12 @@ async def _show(page: PageRequest) -> PageResult:
     """Show one call; its arguments only while it waits, and only to people who may decide."""
     desk, approval_id = await page.site.open_approvals(), _approval_id(page)
     found = await desk.find(page.operator, approval_id)
+    arguments: str | None = None
+    if isinstance(found, AskedFacts) and may_decide(page.operator, found):
+        arguments = await _arguments(page, desk, approval_id)
+        if arguments is None:  # decided or expired meanwhile
+            decided = await desk.find(page.operator, approval_id)
+            found = decided if isinstance(decided, DecidedCall) else None
     if found is None:
         return PageView(template="approval.html", context={"call": None}, status=404)
     if isinstance(found, DecidedCall):
@@ -71,22 +78,17 @@ async def _show(page: PageRequest) -> PageResult:
         "call": found,
         "decided": None,
         "shown_state": STATES["waiting"],
-        "may_decide": may_decide(page.operator, found),
-        "arguments": None,
+        "may_decide": arguments is not None,
+        "arguments": arguments,
         "max_note": MAX_NOTE_CHARS,
     }
-    if context["may_decide"]:
-        arguments = await _arguments(page, desk, approval_id)
-        if arguments is None:
-            return Done(path=f"{APPROVALS_PATH}/{approval_id}", message="")
-        context["arguments"] = arguments
     return PageView(template="approval.html", context=context)
 
 
 async def _arguments(page: PageRequest, desk: ApprovalDesk, approval_id: str) -> str | None:
-    """Return the arguments of a waiting call with hidden characters escaped."""
+    """Return the arguments of a waiting call with invisible characters escaped."""
     found = await desk.arguments(Approver(page.operator, page.origin), approval_id)
-    return None if found is None else visible_json(json.loads(found))
+    return None if found is None else exact_json(json.loads(found))
 
 
 async def _decide(page: PageRequest) -> PageResult:

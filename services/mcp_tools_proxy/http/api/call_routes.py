@@ -31,7 +31,7 @@ from mcp_tools_proxy.http.api.openapi import (
 )
 from mcp_tools_proxy.http.api.route_builder import Feature, operation
 from mcp_tools_proxy.http.body import cancel_on_disconnect
-from mcp_tools_proxy.http.request_headers import trace_context_from
+from mcp_tools_proxy.http.request_headers import only_header, trace_context_from
 from mcp_tools_proxy.http.request_refusals import route_of
 from mcp_tools_proxy.http.responses import outcome_response
 from mcp_tools_proxy.wire.identifiers import (
@@ -39,7 +39,7 @@ from mcp_tools_proxy.wire.identifiers import (
     is_idempotency_key,
     is_identifier,
 )
-from mcp_tools_proxy.wire.run_fields import RUN_HEADER
+from mcp_tools_proxy.wire.run_fields import RUN_HEADER, RUN_ID_RULE
 
 EXAMPLE_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 
@@ -89,7 +89,7 @@ def run_of(parsed: ParsedRequest[RequestContext]) -> RunRequest | None:
         if run_id is None:
             return None
         if not is_identifier(run_id):
-            raise _invalid(RUN_HEADER, "should be 1-256 characters without control characters")
+            raise _invalid(RUN_HEADER, RUN_ID_RULE)
         return RunRequest(run_id=run_id)
     if run_id not in (None, of_body.id):
         raise _invalid(RUN_HEADER, "differs from the body's run.id; send only one of them")
@@ -101,11 +101,10 @@ _RAW_NAMES = {it: it.lower().encode() for it in (IDEMPOTENCY_HEADER, RUN_HEADER)
 
 def _header_of(parsed: ParsedRequest[RequestContext], header: str) -> str | None:
     """Return the text of a header, which is UTF-8. Raises InvalidRequest for a repeated one."""
-    raw_name = _RAW_NAMES[header]
-    values = [value for name, value in parsed.request.headers.raw if name == raw_name]
-    if len(values) > 1:
-        raise _invalid(header, "is given twice; keep one")
-    return values[0].strip(b" \t").decode(errors="surrogateescape") if values else None
+    try:
+        return only_header(parsed.request.headers, _RAW_NAMES[header])
+    except ValueError as error:
+        raise _invalid(header, str(error)) from None
 
 
 def key_in_batch(of_batch: str | None, place: int) -> str | None:

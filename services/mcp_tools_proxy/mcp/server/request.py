@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.run import RunRequest
-from mcp_tools_proxy.http.request_headers import trace_context_from, trace_id_of
+from mcp_tools_proxy.http.request_headers import only_header, trace_context_from, trace_id_of
 from mcp_tools_proxy.mcp.server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.wire.identifiers import (
@@ -24,11 +24,12 @@ from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_RULE,
     document_ids,
     is_idempotency_key,
+    is_identifier,
 )
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from mcp_tools_proxy.wire.problem_texts import problem_of
-from mcp_tools_proxy.wire.run_fields import RUN_HEADER, RunFields
+from mcp_tools_proxy.wire.run_fields import RUN_HEADER, RUN_ID_RULE, RunFields
 from mcp_tools_proxy.wire.tracing import (
     DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
@@ -181,21 +182,23 @@ class McpRequest:
     def _run(self, meta: Mapping[str, Any]) -> RunRequest | None:
         """Return the run in ``_meta`` or ``X-Run-Id``, or that of the session.
 
-        Raises JsonRpcError if it is invalid.
+        Raises JsonRpcError if it is invalid, or if both name different ones.
         """
-        written = meta.get(RUN_KEY)
+        written, run_id = meta.get(RUN_KEY), _run_header(self.headers)
         if written is None:
-            run_id = self.headers.get(RUN_HEADER, self.session_run)
-            if run_id is None:
-                return None
-            written = {"id": run_id}
+            run_id = self.session_run if run_id is None else run_id
+            return None if run_id is None else RunRequest(run_id=run_id)
         try:
-            return RunFields.model_validate(written).request()
+            run = RunFields.model_validate(written).request()
         except ValidationError as error:
             (first, *_) = error.errors(include_url=False, include_input=False)
             place = "".join(f".{it}" for it in first["loc"])
             problem = f'_meta["{RUN_KEY}"]{place}: {problem_of(first)}'
             raise JsonRpcError(INVALID_PARAMS, problem) from None
+        if run_id not in (None, run.run_id):
+            problem = f'{RUN_HEADER}: differs from _meta["{RUN_KEY}"].id; send only one of them'
+            raise JsonRpcError(INVALID_PARAMS, problem)
+        return run
 
     @property
     def has_sign_in_response(self) -> bool:
@@ -226,6 +229,20 @@ class McpRequest:
         meta = _object_or_empty(self.params.get("_meta"))
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
+
+
+_RAW_RUN_HEADER = RUN_HEADER.lower().encode()
+
+
+def _run_header(headers: Headers) -> str | None:
+    """Return the id in ``X-Run-Id``. Raises JsonRpcError if it is invalid or given twice."""
+    try:
+        run_id = only_header(headers, _RAW_RUN_HEADER)
+        if run_id is not None and not is_identifier(run_id):
+            raise ValueError(RUN_ID_RULE)  # noqa: TRY301 - as for a header that is given twice
+    except ValueError as error:
+        raise JsonRpcError(INVALID_PARAMS, f"{RUN_HEADER}: {error}") from None
+    return run_id
 
 
 def _idempotency_key(meta: Mapping[str, Any]) -> str | None:

@@ -160,12 +160,13 @@ class PostgresRunStore(RunStore):
             async with self._database.transaction(key.tenant_id or ANY_TENANT) as rows:
                 found = await rows.fetchrow(_FIND, key.digest)
                 memory = None if found is None else self._memory(key, found)
-                is_lost = self._used.is_lost(key, memory)
+                version = 0 if found is None else found["version"]
+                is_lost = self._used.is_lost(key, memory, version)
                 changed: tuple[T, RunMemory] | None = None
                 if is_lost:
                     await rows.execute(_MARK_LOST, key.digest, key.owner, self._kept_s)
                 elif memory is not None:
-                    changed = await self._change(rows, key, found["version"], memory, change)
+                    changed = await self._change(rows, key, version, memory, change)
                 elif may_begin:
                     changed = await self._begin(rows, key, change)
                 else:
@@ -175,7 +176,7 @@ class PostgresRunStore(RunStore):
                 raise ended_run()
             if changed is not None:
                 result, memory = changed
-                self._used.add(key, memory)
+                self._used.add(key, memory, version + 1)
                 return result
         raise StateUnavailable(AWAY, reason="other replicas changed the run all the time")
 

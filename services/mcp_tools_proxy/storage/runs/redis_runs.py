@@ -240,7 +240,7 @@ class RedisRunStore(RunStore):
         raise StateUnavailable(AWAY, reason="other replicas changed the run all the time")
 
     def _keep(self, key: RunKey, written: "_Written") -> None:
-        self._used.add(key, written.memory)
+        self._used.add(key, written.memory, written.version)
         self._last.pop(key.digest, None)
         self._last[key.digest] = written
         if len(self._last) > MAX_LAST:
@@ -258,13 +258,14 @@ class RedisRunStore(RunStore):
         raise ended_run()
 
     async def _checked(self, key: RunKey, found: "_Written | None") -> "_Written | None":
-        """Return a run that Redis has. Raises RunExpired if another one was used here."""
-        if self._used.is_lost(key, None if found is None else found.memory):
+        """Return a run that Redis has. Raises RunExpired if it is not the one used here."""
+        memory, version = (None, 0) if found is None else (found.memory, found.version)
+        if self._used.is_lost(key, memory, version):
             self._last.pop(key.digest, None)
             await self._mark_lost(key)
             raise ended_run()
         if found is not None:
-            self._used.add(key, found.memory)
+            self._used.add(key, found.memory, found.version)
         return found
 
     async def _read(self, key: RunKey) -> list[bytes]:

@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple, NoReturn, TypeVar, cast
 
@@ -14,6 +15,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 from mcp_tools_proxy.policy.tenant_share import has_share
 
+K = TypeVar("K")
 T = TypeVar("T")
 Change = Callable[[RunMemory], T]
 """Changes a memory and returns a result; called again with a newer memory if another replica
@@ -171,6 +173,9 @@ MARK_BYTES = 500
 RUN_BYTES = 2_000
 """Memory of an open run besides its content (measured: 1,270 with one call)."""
 
+SMALL_PART = 512
+"""The part of all bytes, 128 KiB by default, that a user may use if its tenant may."""
+
 DROP_S = 10.0
 """Seconds between two removals of ended runs."""
 
@@ -185,7 +190,8 @@ class _OpenRun:
 class MemoryRunStore(RunStore):
     """Keeps runs of this process in memory, with ``max_bytes`` shared fairly among tenants.
 
-    ``clock`` returns seconds.
+    Within a tenant, a user may use as much as is left for the others: the runs of one user in an
+    hour took all. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -200,6 +206,7 @@ class MemoryRunStore(RunStore):
         self._marks: dict[RunKey, float] = {}
         """Ended runs and the end of their mark, earliest first."""
         self._bytes_of: Counter[str] = Counter()
+        self._bytes_of_owner: Counter[bytes] = Counter()
         self._runs_of: Counter[str] = Counter()
         self._begun: dict[bytes, deque[float]] = {}
         """Times of an owner's new runs, the latest owner last."""
@@ -267,12 +274,25 @@ class MemoryRunStore(RunStore):
             raise no_space()
 
     def _fits(self, key: RunKey, size: int) -> bool:
-        of_tenant = self._bytes_of[key.tenant_id]
-        return has_share(size, of_tenant=of_tenant, used=self.used_bytes, limit=self._max_bytes)
+        has_share_of = partial(
+            has_share,
+            of_tenant=self._bytes_of[key.tenant_id],
+            used=self.used_bytes,
+            limit=self._max_bytes,
+        )
+        wanted = self._bytes_of_owner[key.owner] + size
+        is_small = wanted <= self._max_bytes // SMALL_PART
+        return has_share_of(size if is_small else size + wanted)
 
     def _count(self, key: RunKey, runs: int, size: int) -> None:
         self.used_bytes += size
-        for counts, change in ((self._bytes_of, size), (self._runs_of, runs)):
-            counts[key.tenant_id] += change
-            if not counts[key.tenant_id]:  # drop tenants without runs: their number is unlimited
-                del counts[key.tenant_id]
+        _add(self._bytes_of, key.tenant_id, size)
+        _add(self._bytes_of_owner, key.owner, size)
+        _add(self._runs_of, key.tenant_id, runs)
+
+
+def _add(counts: "Counter[K]", key: K, change: int) -> None:
+    """Change a count; drop zero, because the number of tenants and users is unlimited."""
+    counts[key] += change
+    if not counts[key]:
+        del counts[key]

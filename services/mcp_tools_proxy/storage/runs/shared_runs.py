@@ -51,15 +51,16 @@ class UsedRuns:
     """Runs that this process has used, of a store that several processes share.
 
     Their updates wait for each other here: the calls of a batch would conflict in the store. A run
-    that the store has lost is noticed, even if another replica began it again. ``kept_s`` are the
-    seconds of a run with its mark; the longest unused of more than ``MAX_USED_RUNS`` are forgotten.
+    that the store has lost is noticed, even if another replica began it again, and so is an older
+    version, as of a Redis that restarts from a copy. ``kept_s`` are the seconds of a run with its
+    mark; the longest unused of more than ``MAX_USED_RUNS`` are forgotten.
     """
 
     def __init__(self, kept_s: float, clock: Callable[[], float]) -> None:
         self._kept_s = kept_s
         self._clock = clock
-        self._known: dict[bytes, tuple[float, bytes]] = {}
-        """By digest: the end of the mark, and the key of the memory."""
+        self._known: dict[bytes, tuple[float, bytes, int]] = {}
+        """By digest: the end of the mark, the key of the memory, and its version."""
         self._turns: dict[bytes, tuple[asyncio.Lock, list[None]]] = {}
 
     @asynccontextmanager
@@ -75,14 +76,19 @@ class UsedRuns:
             if not waiting:
                 del self._turns[key.digest]
 
-    def add(self, key: RunKey, memory: RunMemory) -> None:
-        """Remember a run until its mark ends."""
+    def add(self, key: RunKey, memory: RunMemory, version: int) -> None:
+        """Remember a version of a run until its mark ends."""
         self._known.pop(key.digest, None)
-        self._known[key.digest] = (self._clock() + self._kept_s, memory.key)
+        self._known[key.digest] = (self._clock() + self._kept_s, memory.key, version)
         if len(self._known) > MAX_USED_RUNS:
             del self._known[next(iter(self._known))]
 
-    def is_lost(self, key: RunKey, found: RunMemory | None) -> bool:
-        """Return whether the store has lost a run: it found none without a mark, or another one."""
-        ends_at, memory_key = self._known.get(key.digest, (0.0, b""))
-        return ends_at > self._clock() and (found is None or found.key != memory_key)
+    def is_lost(self, key: RunKey, found: RunMemory | None, version: int = 0) -> bool:
+        """Return whether the store has lost a run or its last changes.
+
+        It found none without a mark, another one, or an older version.
+        """
+        ends_at, memory_key, known = self._known.get(key.digest, (0.0, b"", 0))
+        return ends_at > self._clock() and (
+            found is None or found.key != memory_key or version < known
+        )
