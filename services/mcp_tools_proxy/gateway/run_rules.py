@@ -61,6 +61,7 @@ class ActiveRunRules:
         """The problems of policies that are valid Cedar, but do not fit the tools."""
         self._local_tools = tuple(local_tools)
         self._known: tuple[object, ...] = ()
+        self._turn = asyncio.Lock()
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -84,8 +85,14 @@ class ActiveRunRules:
         """Take over labels and policies, and prepare the policies for the servers' tools.
 
         Policies are validated in a thread: it takes milliseconds each. Until then the previous
-        rules hold, and a tool that they do not know is unavailable.
+        rules hold, and a tool that they do not know is unavailable. One change at a time: while
+        the offers of a server were prepared, new policies were loaded, and then replaced by the
+        old ones.
         """
+        async with self._turn:
+            await self._follow(config, snapshots)
+
+    async def _follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
         rules = self._without_policies(config)
         if not config.policies.configured:
             self.current, self.problems, self._known = rules, (), ()
