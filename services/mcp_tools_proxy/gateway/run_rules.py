@@ -10,7 +10,12 @@ from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.limits import NO_LIMITS
 from mcp_tools_proxy.config.policies import policy_problem
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ComponentSpec, Tool
+from mcp_tools_proxy.domain.components import (
+    DOCUMENT_ARGUMENT,
+    ComponentSpec,
+    JsonObject,
+    Tool,
+)
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
@@ -48,6 +53,10 @@ class RunRules:
     def quota_of(self, agent: str | None) -> RunQuota:
         """Return the limits of runs that this agent continues."""
         return self.by_agent.get(agent, self.quota)
+
+
+_DOCUMENT: JsonObject = {"properties": {DOCUMENT_ARGUMENT: {"type": "string"}}}
+"""The arguments of the gateway's own resources, which are pages of documents, in policies."""
 
 
 class ActiveRunRules:
@@ -151,7 +160,8 @@ class ActiveRunRules:
         for server_id in (None, *servers):
             for reading in READS:
                 name = reading if server_id is None else qualified_name(server_id, reading)
-                yield action_of(name, server_id, labels_of_reading(name, labels), {})
+                arguments = _DOCUMENT if name == "resources/read" else {}
+                yield action_of(name, server_id, labels_of_reading(name, labels), arguments)
         for tool in self._local_tools:
             spec = tool.spec
             found = labels_of_tool(spec.name, None, labels)
