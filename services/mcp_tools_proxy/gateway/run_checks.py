@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     LoginRequired,
@@ -48,6 +48,7 @@ from mcp_tools_proxy.policy.runs.tool_labels import action_name
 from mcp_tools_proxy.policy.runs.values import scalars
 from mcp_tools_proxy.storage.runs.run_store import RunStore, run_key
 from mcp_tools_proxy.wire.json_digest import json_digest
+from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 LONG_CHARS = 65_536
 """Characters of arguments from which addresses in them are looked for in a thread."""
@@ -315,7 +316,10 @@ class _CheckedCall:
             digest=_digest(call, name if spec.kind is Kind.TOOL else call.name),
             amounts=_amounts(call.arguments),
         )
-        self._seen = None if rules.policies is None else rules.policies.seen(name, call, now)
+        self._seen = None
+        if rules.policies is not None:
+            shown = call if completes else _with_uri(call, spec)
+            self._seen = rules.policies.seen(name, shown, now)
         note.run_id = None if call.run is None else call.run.run_id
         note.labels = tuple(sorted(self._labels.labels))
 
@@ -459,6 +463,20 @@ class _CheckedCall:
         if labels.identifiers or labels.claimed:
             for part in _structured(made.result, is_local=self._spec.server_id is None):
                 yield from values_in(part, self._counted.tool, labels)
+
+
+def _with_uri(call: Call, spec: ComponentSpec) -> Call:
+    """Return a call for policies, which see what its URI adds to a server's template.
+
+    Reading a page through ``https://{+page}`` sends its address, as the argument of a tool does. A
+    listed resource has the URI that its server chose.
+    """
+    template = spec.as_mcp.get("uriTemplate") if isinstance(spec, ResourceSpec) else None
+    if spec.server_id is None or not isinstance(template, str):
+        return call
+    begin = template.partition("{")[0]
+    added = call.name.split(begin, 1)[-1] if begin else call.name
+    return replace(call, arguments={"uri": [added, percent_decode_repeatedly(added)]})
 
 
 def _digest(call: Call, name: str) -> bytes:
