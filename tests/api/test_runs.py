@@ -179,6 +179,23 @@ async def test_a_running_total_is_exact_in_a_batch() -> None:
         assert codes.count("POLICY_DENIED") == 7
 
 
+async def test_a_default_that_the_gateway_adds_is_an_argument() -> None:
+    pay = tool("pay", cents="integer")
+    pay["inputSchema"] |= {"required": ["cents"]}
+    pay["inputSchema"]["properties"]["cents"]["default"] = 300
+    policy = """@id("pays") forbid(principal, action == Action::"shop:pay", resource) when {
+      context has run && context.run.total["shop:pay#cents"] + context.args.cents > 700
+    };"""
+    async with shop(policy, tools=[pay]) as service:
+        run = a_run()
+        body = request_of("shop:pay", {}, run=run)
+        codes = []
+        for _ in range(3):
+            explained = (await service.http.post("/internal/mcp/explain", json=body)).json()
+            codes += [explained["decision"], await service.code("shop:pay", {}, run=run)]
+        assert codes == ["pass", "OK", "pass", "OK", "POLICY_DENIED", "POLICY_DENIED"]
+
+
 async def test_a_run_declares_its_tools_and_that_it_only_reads() -> None:
     async with shop() as service:
         run = a_run(tools=["shop:get_order", "shop:refund"], read_only=False)
