@@ -42,6 +42,7 @@ from mcp_tools_proxy.policy.runs.run_memory import (
     RunCall,
     RunFull,
     RunMemory,
+    last_values,
     values_in,
 )
 from mcp_tools_proxy.policy.runs.tool_labels import action_name
@@ -51,7 +52,8 @@ from mcp_tools_proxy.wire.json_digest import json_digest
 from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 LONG_CHARS = 65_536
-"""Characters of arguments from which addresses in them are looked for in a thread."""
+"""Characters of arguments from which addresses in them are looked for in a thread, and bytes of
+results for their values."""
 
 RETRY_S = 5.0
 """Seconds after which a policy that waits for a server may be ready."""
@@ -257,6 +259,10 @@ class RunChecks:
         run = checked.call.run
         if run is None:
             return
+        if isinstance(made, Ok) and len(made.result_json) > LONG_CHARS:
+            await asyncio.to_thread(checked.find_values, made)
+        elif isinstance(made, Ok):
+            checked.find_values(made)
         try:
             refusal = await self._store.update(
                 run_key(checked.call.caller, run.run_id),
@@ -316,6 +322,8 @@ class _CheckedCall:
             digest=_digest(call, name if spec.kind is Kind.TOOL else call.name),
             amounts=_amounts(call.arguments),
         )
+        self._values: Sequence[tuple[object, str]] = ()
+        """What a result says of values, with its origins."""
         self._seen = None
         if rules.policies is not None:
             shown = call if completes else _with_uri(call, spec)
@@ -453,10 +461,14 @@ class _CheckedCall:
         if isinstance(made, Ok):
             self._note.read = made.read
             if not made.input_required:
-                memory.succeed(self._counted, made.tokens, self._found(made))
+                memory.succeed(self._counted, made.tokens, self._values)
         else:
             memory.fail(self._counted, may_be_repeated=_may_be_repeated(made))
         return None
+
+    def find_values(self, made: Ok) -> None:
+        """Find the identifiers and claimed values in a result; slow."""
+        self._values = last_values(self._found(made))
 
     def _found(self, made: Ok) -> Iterator[tuple[object, str]]:
         labels = self._labels

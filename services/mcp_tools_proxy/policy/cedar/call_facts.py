@@ -19,13 +19,23 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import CHANGING_LABELS
 from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.fact_schema import ArgumentType, PolicyAction
-from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
+from mcp_tools_proxy.policy.runs.run_memory import (
+    MAX_INTEGER,
+    MAX_TASK_CHARS,
+    TEXT,
+    RunMemory,
+)
 from mcp_tools_proxy.policy.runs.values import embedded_values, normal_text
 from mcp_tools_proxy.wire.text import quote
 
 _MIN_INTEGER = -(2**63)
 _DECIMAL_STEPS = Decimal(10_000)
 """Cedar's decimals are 64-bit integers of ten-thousandths."""
+
+MAX_VALUES = 2_000
+MAX_CHARS = 65_536
+"""Maximum values of a fact, and their characters: 100,000 values took two seconds on the event loop.
+"""
 
 
 class FactUnavailable(Exception):
@@ -212,14 +222,30 @@ def _values(call: PolicyCall, name: str) -> Iterator[object]:
 
 
 def _origins(values: Iterable[object], memory: RunMemory | None) -> list[str]:
-    """Return the origins of values; without a run, all are ``text``."""
+    """Return the origins of values; without a run, all are ``text``. Raises FactUnavailable."""
+    if memory is None:
+        return [TEXT] if any(map(normal_text, values)) else []
     found: set[str] = set()
-    for value in values:
-        if memory is not None:
-            found |= memory.origins(value)
-        elif normal_text(value):
-            found.add(TEXT)
+    for value in _few(values):
+        found |= memory.origins(value)
     return sorted(found)
+
+
+def _few(values: Iterable[object]) -> Iterable[object]:
+    """Return different values. Raises FactUnavailable if to compare them would take too long."""
+    found: dict[object, None] = {}
+    chars = 0
+    for value in values:
+        if value in found:
+            continue
+        found[value] = None
+        if isinstance(value, str) and len(value) <= MAX_TASK_CHARS:  # longer ones are not compared
+            chars += len(value)
+        if len(found) > MAX_VALUES or chars > MAX_CHARS:
+            raise FactUnavailable(
+                "an argument has too many values to look up their origins; label the tool's targets"
+            )
+    return found
 
 
 def _argument(action: PolicyAction, name: str, value: object) -> object:
@@ -236,6 +262,8 @@ def _argument(action: PolicyAction, name: str, value: object) -> object:
         case ArgumentType.DECIMAL, int() | float() as number:
             return _decimal(name, number)
         case ArgumentType.STRINGS, list() | tuple() as items:
+            if len(items) > MAX_VALUES:
+                raise FactUnavailable(f"{quote(name)} has more than {MAX_VALUES:,} items")
             return [_item(name, it) for it in items]
     raise FactUnavailable(f"{quote(name)} does not have the type that policies read")
 

@@ -77,9 +77,13 @@ def _iban_at_start(groups: str) -> tuple[str, str]:
     return parts[0], parts[0]
 
 
+_DIGITS_OF_LETTERS = {ord(it): str(int(it, 36)) for it in "abcdefghijklmnopqrstuvwxyz"}
+
+
 def _is_iban(text: str) -> bool:
-    digits = "".join(str(int(it, 36)) for it in text[4:] + text[:4])
-    return 15 <= len(text) <= 34 and int(digits) % 97 == 1
+    if not 15 <= len(text) <= 34:
+        return False
+    return int((text[4:] + text[:4]).translate(_DIGITS_OF_LETTERS)) % 97 == 1
 
 
 def normal_text(value: object) -> str | None:
@@ -208,11 +212,6 @@ def task_hashes(key: bytes, task: str) -> bytes:
     return GAP.join(_hashes(key, words) for words in dict.fromkeys((written, prose)) if words)
 
 
-def word_hashes(key: bytes, normal: str) -> bytes:
-    """Return the hashes of an argument's words in order, ``WORD_BYTES`` each."""
-    return _hashes(key, words_of(normal))
-
-
 def _hashes(key: bytes, words: Iterable[str]) -> bytes:
     return b"".join(
         blake2b(word.encode(errors="surrogatepass"), digest_size=WORD_BYTES, key=key).digest()
@@ -237,6 +236,19 @@ def has_words(task: bytes, wanted: bytes) -> bool:
             return True
         place = task.find(wanted, place + 1)
     return False
+
+
+def is_of_task(key: bytes, task: bytes, normal: str) -> bool:
+    """Return whether the words of an argument in normal form are a contiguous part of a task's.
+
+    Ends at the first word that does not continue the part: an argument can have 16,000 words.
+    """
+    part = b""
+    for word in words_of(normal):
+        part += _hashes(key, (word,))
+        if not has_words(task, part):
+            return False
+    return bool(part)
 
 
 def scalars(value: object, *, keys: bool = False) -> Iterator[object]:
