@@ -101,3 +101,8 @@ def test_a_changed_schema_leaves_policies_active() -> None:
     active = load(text, load(text), actions=[changed, READ])
     assert not active.problems
     assert active.decide(call({"to": "eve"}, of=changed), None).refuses
+
+
+def test_no_policy_replaces_the_base_permission() -> None:
+    text = '@id("(permit)") forbid(principal, action, resource);'
+    assert load(text).decide(call({}), None).enforced
