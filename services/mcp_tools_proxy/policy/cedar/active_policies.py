@@ -7,7 +7,7 @@ from datetime import datetime
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
-from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy, Path
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
 from mcp_tools_proxy.policy.cedar.policy_set import PolicyVerdict, ToolPolicies
 from mcp_tools_proxy.policy.cedar.vocabulary import PolicyVocabulary
@@ -85,9 +85,10 @@ def load_policies(
     a tool's changed schema leaves them active.
     """
     known = list(actions)
-    vocabulary = PolicyVocabulary.of(known, servers, undiscovered)
     accepted = {it.policy_id: it for it in before.written if it.policy_id not in before.waiting}
     policies = before.written if written is None else tuple(written)
+    paths = frozenset[Path]().union(*(it.facts.paths for it in policies))
+    vocabulary = PolicyVocabulary.of(known, servers, undiscovered, paths)
     problems: list[InvalidPolicy] = []
     waiting: dict[str, tuple[str, ...]] = {}
     for it in policies:

@@ -6,6 +6,7 @@ import pytest
 
 from mcp_tools_proxy.policy.cedar.active_policies import load_policies
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.fact_schema import schema_text
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbid, load, run
 
@@ -106,3 +107,11 @@ def test_a_changed_schema_leaves_policies_active() -> None:
 def test_no_policy_replaces_the_base_permission() -> None:
     text = '@id("(permit)") forbid(principal, action, resource);'
     assert load(text).decide(call({}), None).enforced
+
+
+def test_the_schema_has_only_the_counts_that_policies_read() -> None:
+    """With all of them, it grew with the square of the tools."""
+    facts = {("run", "called", "mail:send"), ("args", "to")}
+    text = schema_text([SEND, READ], facts)
+    assert (text.count('"mail:send"'), text.count('"crm:get"')) == (2, 1)
+    assert ("cents" in text, "to?: String" in text.replace('"', "")) == (False, True)
