@@ -34,8 +34,7 @@ _DECIMAL_STEPS = Decimal(10_000)
 
 MAX_VALUES = 2_000
 MAX_CHARS = 65_536
-"""Maximum values of a fact, and their characters: 100,000 values took two seconds on the event loop.
-"""
+"""Maximum values of a fact, and their characters: 100,000 values took two seconds."""
 
 
 class FactUnavailable(Exception):
