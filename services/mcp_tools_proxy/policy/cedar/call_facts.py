@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from itertools import chain
 
 import cedarpy
 
@@ -55,14 +56,16 @@ class PolicyCall:
     now: datetime
     embedded: tuple[str, ...] | None = None
     """The links, addresses and account numbers in arguments that are not targets, if they were
-    looked for. All arguments of tools that only read: fetching a page sends its URL."""
+    looked for, and in names of arguments that the schema does not declare. All arguments of tools
+    that only read: fetching a page sends its URL."""
 
     def with_embedded(self) -> "PolicyCall":
         """Look for links, addresses and account numbers; takes about a second for 100 MB."""
         changes = not CHANGING_LABELS.isdisjoint(self.action.labels.labels)
         names = self.arguments.keys() - (self.target_names if changes else frozenset())
-        texts = (it for name in names for it in _values(self, name))
-        return replace(self, embedded=tuple(embedded_values(texts)))
+        found = (it for name in names for it in _values(self, name))
+        unknown_names = self.arguments.keys() - self.action.keys
+        return replace(self, embedded=tuple(embedded_values(chain(found, unknown_names))))
 
     @property
     def target_names(self) -> frozenset[str]:

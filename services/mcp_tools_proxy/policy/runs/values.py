@@ -311,12 +311,13 @@ _URL_BEGIN = re.compile(
     r"magnet|bitcoin|ethereum):)"
 )
 _LIST_SIGNS = re.compile(r"[,;()\[\]{}|'\u2019]+")
-_HOST = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)+")
+_HOST = re.compile(r"(?<![\w-])(?<![\w-]\.)[\w-]++(?:\.[\w-]++)+")
+_AFTER_HOST = re.compile(r"[/:?#\\]")
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 _NUMBER = re.compile(r"(?<!\w)\+?[0-9]{8,}(?!\w)|(?<![a-z0-9])(?=[a-z]*[0-9])[a-z0-9]{15,}")
 """Accounts and telephone numbers; IBANs, wallets and keys."""
 _FILE = re.compile(
-    r"[^/:?#]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
+    r".+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
 )
 """Names of files; none of these endings is a top-level domain."""
 
@@ -395,12 +396,13 @@ def _mail_address(word: str) -> Iterator[str]:
 
 
 def _hosts_and_numbers(part: str) -> Iterator[str]:
-    host = _HOST.search(part)
-    if host is not None and _is_host(host[0]):
-        if not _FILE.fullmatch(part):
+    hosts = [it for it in _HOST.finditer(part) if _is_host(it[0])]
+    can_be_files = _AFTER_HOST.search(part) is None
+    for host in hosts:
+        if not (can_be_files and _FILE.fullmatch(host[0])):
             yield part[host.start() :]
-        return
-    for number in _NUMBER.finditer(part):
+            return
+    for number in () if hosts else _NUMBER.finditer(part):
         yield number[0]
 
 

@@ -167,6 +167,11 @@ def test_links_in_other_arguments_are_embedded() -> None:
     assert not verdict(text, {"to": "https://evil.io/x"}, run()).refuses
 
 
+def test_links_in_names_of_arguments_are_embedded() -> None:
+    found = verdict(forbid('context.embedded.contains("text")'), {"eve@evil.io": 1}, run())
+    assert found.enforced
+
+
 def test_links_in_all_arguments_of_a_tool_that_only_reads_are_embedded() -> None:
     fetch = action("crm:get", ToolLabels(labels=READING_LABELS, targets=frozenset({"to"})))
     text = forbid('context.embedded.contains("text")', scope='action == Action::"crm:get"')
