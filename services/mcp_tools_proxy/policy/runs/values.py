@@ -177,8 +177,15 @@ def _written_word(piece: str) -> str:
 
 
 def _prose_word(piece: str) -> str:
-    """Return a word of a task, without all punctuation around it."""
-    word = _AFFIXES.sub("", piece.strip(_EDGES))
+    """Return a word of a task, without all punctuation around it.
+
+    ``../x`` and ``~/x`` are other paths than ``/x``.
+    """
+    word = piece.strip(_EDGES)
+    if word.startswith(("/", "\\")):
+        before = piece[: piece.index(word)]
+        word = before[len(before.rstrip(".~")) :] + word
+    word = _AFFIXES.sub("", word)
     if _GROUPED.fullmatch(word):
         word = word.replace(",", "")
     return word.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(word) else word
