@@ -65,6 +65,7 @@ async def test_an_error_in_a_result_stays_http_200(service: Service) -> None:
         ([METADATA, {}], "calls.1.tool_name"),
         ([METADATA, {"tool_name": "x", "arguments": 1}], "calls.1.arguments"),
         ([METADATA, METADATA | {"agent": "a"}], "calls.1.agent"),
+        ([METADATA, METADATA | {"run": {"id": "r"}}], "calls.1.run"),
     ],
 )
 async def test_a_malformed_batch_is_refused_as_a_whole(

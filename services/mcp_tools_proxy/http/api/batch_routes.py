@@ -478,8 +478,8 @@ class BatchRoutes(Feature):
     def _check_calls(self, calls: Sequence[object]) -> None:
         """Check plain calls as a whole before each is validated.
 
-        Raises InvalidRequest for a batch that is too long, or calls that name agents: elsewhere
-        unknown fields are ignored, but an ignored agent would grant the wrong permissions.
+        Raises InvalidRequest for a batch that is too long, or calls that name agents or runs:
+        elsewhere unknown fields are ignored, but an ignored one would grant the wrong permissions.
         """
         if len(calls) > self._max_batch_calls:
             raise InvalidRequest(
@@ -488,12 +488,14 @@ class BatchRoutes(Feature):
                 details={"field": "calls"},
             )
         for number, call in enumerate(calls):
-            if isinstance(call, dict) and call.get("agent") is not None:
-                raise InvalidRequest(
-                    f"calls.{number}.agent: a call cannot have its own agent; set one for the "
-                    "whole batch, beside calls",
-                    details={"field": f"calls.{number}.agent"},
-                )
+            for name in ("agent", "run"):
+                if isinstance(call, dict) and call.get(name) is not None:
+                    field = f"calls.{number}.{name}"
+                    raise InvalidRequest(
+                        f"{field}: a call cannot have its own {name}; set one for the whole "
+                        "batch, beside calls",
+                        details={"field": field},
+                    )
 
     async def _run_all(
         self, parsed: ParsedRequest[RequestContext], caller: Caller, calls: Sequence[Call]
