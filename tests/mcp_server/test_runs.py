@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
+from mcp_tools_proxy.wire.tracing import RUN_KEY
 from tests.support.configuration import Config, make_preset, write_json
 from tests.support.mcp_endpoint import TENANT, Served, serving
 from tests.support.mcp_servers.raw_web import running_raw
@@ -60,3 +61,11 @@ async def test_the_header_names_a_run() -> None:
             "tools/call", {"name": "s1:meta", "arguments": {}}, headers={**TENANT, "X-Run-Id": ""}
         )
         assert "run" in response.json()["error"]["message"]
+        for run_id, is_valid in (("a", True), ("b", False)):
+            response = await served.request(
+                "tools/call",
+                {"name": "s1:meta", "arguments": {}},
+                headers={**TENANT, "X-Run-Id": "a"},
+                meta={RUN_KEY: {"id": run_id}},
+            )
+            assert ("error" not in response.json()) is is_valid

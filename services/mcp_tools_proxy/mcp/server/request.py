@@ -183,19 +183,23 @@ class McpRequest:
 
         Raises JsonRpcError if it is invalid.
         """
-        written = meta.get(RUN_KEY)
+        written, of_header = meta.get(RUN_KEY), self.headers.get(RUN_HEADER)
         if written is None:
-            run_id = self.headers.get(RUN_HEADER, self.session_run)
+            run_id = self.session_run if of_header is None else of_header
             if run_id is None:
                 return None
             written = {"id": run_id}
         try:
-            return RunFields.model_validate(written).request()
+            run = RunFields.model_validate(written).request()
         except ValidationError as error:
             (first, *_) = error.errors(include_url=False, include_input=False)
             place = "".join(f".{it}" for it in first["loc"])
             problem = f'_meta["{RUN_KEY}"]{place}: {problem_of(first)}'
             raise JsonRpcError(INVALID_PARAMS, problem) from None
+        if of_header not in (None, run.run_id):
+            problem = f'{RUN_HEADER}: differs from _meta["{RUN_KEY}"].id; send only one of them'
+            raise JsonRpcError(INVALID_PARAMS, problem)
+        return run
 
     @property
     def has_sign_in_response(self) -> bool:
