@@ -66,11 +66,17 @@ FACTS = """@id("p") forbid(principal, action, resource) when {
         [f"{n:x}" for n in range(99_000)],
         [f"{n} {'de89 3704 ' * 1_600}" for n in range(60)],
         "1.2/" * 260_000,
+        {f"name {n}.5": 1 for n in range(45_000)},
     ],
-    ids=["many", "long", "address"],
+    ids=["many", "long", "address", "names"],
 )
-async def test_looking_up_origins_does_not_block_the_event_loop(value: object) -> None:
+@pytest.mark.parametrize("targets", [["value"], []], ids=["target", "embedded"])
+async def test_looking_up_origins_does_not_block_the_event_loop(
+    value: object, targets: list[str]
+) -> None:
     (CONFIG_DIR / "policies").mkdir(parents=True)
+    entry = {"labels": ["sends"], "targets": targets}
+    write_json(CONFIG_DIR / "labels.json", {"tools": {"raw:checked": entry}})
     (CONFIG_DIR / "policies" / "p.cedar").write_text(FACTS)
     request = request_of("raw:checked", {"value": value}, run={"id": "r", "task": "a b"})
     body = json.dumps(request).encode()

@@ -337,7 +337,9 @@ class _CheckedCall:
         return (
             self._policies is not None
             and self._policies.looks_into_texts(self._counted.tool)
-            and sum(len(it) for it in scalars(self.call.arguments) if isinstance(it, str))
+            and sum(
+                len(it) for it in scalars(self.call.arguments, keys=True) if isinstance(it, str)
+            )
             > LONG_CHARS
         )
 
