@@ -61,11 +61,11 @@ async def test_the_header_names_a_run() -> None:
             "tools/call", {"name": "s1:meta", "arguments": {}}, headers={**TENANT, "X-Run-Id": ""}
         )
         assert "run" in response.json()["error"]["message"]
-        for run_id, is_valid in (("a", True), ("b", False)):
+        for run_id, is_valid in (("ü", True), ("b", False)):
             response = await served.request(
                 "tools/call",
                 {"name": "s1:meta", "arguments": {}},
-                headers={**TENANT, "X-Run-Id": "a"},
+                headers={**TENANT, "X-Run-Id": "ü".encode()},  # type: ignore[dict-item]
                 meta={RUN_KEY: {"id": run_id}},
             )
             assert ("error" not in response.json()) is is_valid

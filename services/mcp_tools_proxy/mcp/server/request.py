@@ -183,7 +183,7 @@ class McpRequest:
 
         Raises JsonRpcError if it is invalid.
         """
-        written, of_header = meta.get(RUN_KEY), self.headers.get(RUN_HEADER)
+        written, of_header = meta.get(RUN_KEY), self._run_of_header()
         if written is None:
             run_id = self.session_run if of_header is None else of_header
             if run_id is None:
@@ -200,6 +200,13 @@ class McpRequest:
             problem = f'{RUN_HEADER}: differs from _meta["{RUN_KEY}"].id; send only one of them'
             raise JsonRpcError(INVALID_PARAMS, problem)
         return run
+
+    def _run_of_header(self) -> str | None:
+        """Return the id in ``X-Run-Id``, which is UTF-8. Raises JsonRpcError for a repeated one."""
+        values = self.headers.getlist(RUN_HEADER)
+        if len(values) > 1:
+            raise JsonRpcError(INVALID_PARAMS, f"{RUN_HEADER}: is given twice; keep one")
+        return values[0].encode("latin-1").decode(errors="surrogateescape") if values else None
 
     @property
     def has_sign_in_response(self) -> bool:
