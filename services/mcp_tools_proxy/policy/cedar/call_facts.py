@@ -5,7 +5,7 @@ and decides nothing about a context with a float, null, or an integer over 64 bi
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -74,8 +74,10 @@ class PolicyCall:
         return frozenset(self.arguments) if targets is None else targets
 
 
-def request_of(call: PolicyCall, memory: RunMemory | None, paths: Iterable[Path]) -> JsonObject:
+def request_of(call: PolicyCall, memory: RunMemory | None, paths: Collection[Path]) -> JsonObject:
     """Return the request with the facts at ``paths``. Raises FactUnavailable."""
+    if paths:
+        _check_names(call)
     resource_type, resource_id = _resource(call)
     context: dict[str, object] = {}
     for path in paths:
@@ -86,6 +88,16 @@ def request_of(call: PolicyCall, memory: RunMemory | None, paths: Iterable[Path]
         "resource": {"type": resource_type, "id": resource_id},
         "context": context,
     }
+
+
+def _check_names(call: PolicyCall) -> None:
+    """Refuse ``To`` beside a declared ``to``: Go's servers read either, and take the last one."""
+    if call.arguments.keys() <= call.action.keys:
+        return
+    known = set(map(normal_text, call.action.keys))
+    for name in call.arguments.keys() - call.action.keys:
+        if normal_text(name) in known:
+            raise FactUnavailable(f"{quote(name)} is a declared argument in other letters")
 
 
 def entities_of(call: PolicyCall) -> cedarpy.Entities:
