@@ -92,7 +92,10 @@ def normal_text(value: object) -> str | None:
         case str() if value.isalnum() and value.isascii():  # nearly all identifiers
             return value.lower()
         case str():
-            normal = " ".join(_folded(value).split())
+            if value.isascii() and value.isprintable() and " " not in value:
+                normal = value.lower()
+            else:
+                normal = " ".join(_folded(value).split())
             if _IN_GROUPS.search(normal) is None:
                 return normal
             return _with_joined_accounts(normal)
