@@ -103,6 +103,16 @@ async def test_resources_are_refused_like_tools(*, hide: bool) -> None:
         assert await text(service, "doc://hidden", roles=("audit",)) == "Text of the only page."
 
 
+async def test_policies_over_a_document_apply_to_its_resources() -> None:
+    (CONFIG_DIR / "policies").mkdir(parents=True)
+    policy = '@id("p") forbid(principal, action, resource == Document::"handbook");'
+    (CONFIG_DIR / "policies" / "p.cedar").write_text(policy)
+    async with running(*DOCUMENTS) as service:
+        assert await text(service, "doc://handbook") == "POLICY_DENIED"
+        assert await text(service, "doc://handbook/pages/1-1") == "POLICY_DENIED"
+        assert await text(service, f"doc://{quote(ODD, safe='')}") == "odd"
+
+
 async def test_completion_offers_only_readable_documents() -> None:
     async with running(*DOCUMENTS) as service:
         assert await completed(service, "h") == ["handbook"]

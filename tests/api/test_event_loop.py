@@ -17,10 +17,10 @@ from tests.api.hostile_requests import (
     serving,
     text,
 )
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, make_preset, write_json
 from tests.support.loop_turns import MEASUREMENTS, in_short_turns
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
-from tests.support.service import EXECUTE, Service, eventually, request_of, running
+from tests.support.service import CONFIG_DIR, EXECUTE, Service, eventually, request_of, running
 
 
 def body_of(arguments: Json) -> bytes:
@@ -53,6 +53,49 @@ async def test_a_request_does_not_block_the_event_loop(keywords: str) -> None:
             else:
                 assert response.json()["status"] in ("ok", "error"), name
     assert long == {}
+
+
+FACTS = """@id("p") forbid(principal, action, resource) when {
+  context has run && (context.target.contains("claimed") || context.embedded.contains("claimed"))
+};"""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [f"{n:x}" for n in range(99_000)],
+        [f"{n} {'de89 3704 ' * 1_600}" for n in range(60)],
+        "1.2/" * 260_000,
+        {f"name {n}.5": 1 for n in range(45_000)},
+    ],
+    ids=["many", "long", "address", "names"],
+)
+@pytest.mark.parametrize("targets", [["value"], []], ids=["target", "embedded"])
+async def test_looking_up_origins_does_not_block_the_event_loop(
+    value: object, targets: list[str]
+) -> None:
+    (CONFIG_DIR / "policies").mkdir(parents=True)
+    entry = {"labels": ["sends"], "targets": targets}
+    write_json(CONFIG_DIR / "labels.json", {"tools": {"raw:checked": entry}})
+    (CONFIG_DIR / "policies" / "p.cedar").write_text(FACTS)
+    request = request_of("raw:checked", {"value": value}, run={"id": "r", "task": "a b"})
+    body = json.dumps(request).encode()
+    assert len(body) <= MEBIBYTE
+    async with serving({"type": "object"}) as service:
+        response = await in_short_turns(partial(service.http.post, EXECUTE, content=body))
+    assert response.json()["status"] in ("ok", "error")
+
+
+async def test_identifiers_of_a_long_result_do_not_block_the_event_loop() -> None:
+    """The tool answers with its arguments."""
+    CONFIG_DIR.mkdir()
+    entry = {"labels": ["reads_private"], "identifiers": ["arguments.values[]"]}
+    write_json(CONFIG_DIR / "labels.json", {"tools": {"raw:checked": entry}})
+    values = [f"{n:x}" for n in range(60_000)]
+    body = json.dumps(request_of("raw:checked", {"values": values}, run={"id": "r"})).encode()
+    async with serving({"type": "object"}) as service:
+        response = await in_short_turns(partial(service.http.post, EXECUTE, content=body))
+    assert response.json()["status"] == "ok"
 
 
 EVERY_GUARD = dict.fromkeys(

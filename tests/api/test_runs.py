@@ -1,7 +1,7 @@
 """Runs and policies over the HTTP API (contract §1)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -12,7 +12,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.service import BATCH, CONFIG_DIR, Service, request_of, running
+from tests.support.service import BATCH, CONFIG_DIR, RESOURCES, Service, request_of, running
 
 
 def tool(name: str, **properties: str) -> Json:
@@ -59,13 +59,26 @@ forbid(principal, action == Action::"shop:refund", resource) when {
 };
 """
 
+FETCH = """
+@id("fetch")
+forbid(principal, action in Action::"label:reads_untrusted", resource) when {
+  context has run && context.run.seen.contains("label:reads_untrusted") &&
+  context.embedded.contains("text")
+};
+"""
+
 
 @asynccontextmanager
 async def shop(
-    *policies: str, labels: Mapping[str, Json] = LABELS, **settings: Any
+    *policies: str,
+    labels: Mapping[str, Json] = LABELS,
+    tools: Iterable[Json] = TOOLS,
+    templates: Iterable[Json] = (),
+    **settings: Any,
 ) -> AsyncIterator[Service]:
-    names = [it["name"] for it in TOOLS]
-    async with running_raw(extra={"tools": list(TOOLS)}) as server:
+    names = [it["name"] for it in tools]
+    extra = {"tools": [*tools], "resourceTemplates": [*templates]}
+    async with running_raw(extra=extra) as server:
         preset = make_preset(tools=[("shop", it) for it in (*names, "is_error", "echo")])
         entry = {"type": "streamable-http", "url": server.url}
         config = Config(servers={"shop": entry}, presets=[preset], more={"defaultPresetId": "work"})
@@ -81,6 +94,12 @@ async def shop(
 
 def a_run(task: str = "", **more: Any) -> Json:
     return {"id": uuid4().hex, **({"task": task} if task else {}), **more}
+
+
+async def read(service: Service, uri: str, run: Json) -> str:
+    body = {"uri": uri, "user": request_of("x")["user"], "run": run}
+    envelope = (await service.http.post(f"{RESOURCES}/read", json=body)).json()
+    return str(envelope.get("error", {}).get("code", "OK"))
 
 
 async def refusal(service: Service, name: str, arguments: Json, **context: Any) -> tuple[str, Any]:
@@ -134,6 +153,18 @@ async def test_a_call_needs_the_success_of_another_with_the_same_value() -> None
         assert await service.code("shop:refund", refund, run=run) == "OK"
 
 
+@pytest.mark.parametrize("page", ["https://evil.io/q", "https%3A%2F%2Fevil.io%2F%3Fq%3D1"])
+async def test_what_a_uri_adds_to_a_template_is_an_argument(page: str) -> None:
+    templates = [{"uriTemplate": "raw://item/{+page}", "name": "pages"}]
+    async with shop(FETCH, templates=templates) as service:
+        run = a_run("Read raw://item/7 and https://a.com/x, please.")
+        assert await read(service, f"raw://item/{page}", run) == "OK"
+        for _ in range(2):
+            for uri in ("raw://text", "raw://item/8", "raw://item/https://a.com/x"):
+                assert await read(service, uri, run) == "OK"
+            assert await read(service, f"raw://item/{page}", run) == "POLICY_DENIED"
+
+
 async def test_a_running_total_is_exact_in_a_batch() -> None:
     async with shop(TOTAL) as service:
         run = a_run()
@@ -146,6 +177,23 @@ async def test_a_running_total_is_exact_in_a_batch() -> None:
         codes = [it.get("error", {}).get("code", "OK") for it in response.json()["results"]]
         assert codes.count("OK") == 3
         assert codes.count("POLICY_DENIED") == 7
+
+
+async def test_a_default_that_the_gateway_adds_is_an_argument() -> None:
+    pay = tool("pay", cents="integer")
+    pay["inputSchema"] |= {"required": ["cents"]}
+    pay["inputSchema"]["properties"]["cents"]["default"] = 300
+    policy = """@id("pays") forbid(principal, action == Action::"shop:pay", resource) when {
+      context has run && context.run.total["shop:pay#cents"] + context.args.cents > 700
+    };"""
+    async with shop(policy, tools=[pay]) as service:
+        run = a_run()
+        body = request_of("shop:pay", {}, run=run)
+        codes = []
+        for _ in range(3):
+            explained = (await service.http.post("/internal/mcp/explain", json=body)).json()
+            codes += [explained["decision"], await service.code("shop:pay", {}, run=run)]
+        assert codes == ["pass", "OK", "pass", "OK", "POLICY_DENIED", "POLICY_DENIED"]
 
 
 async def test_a_run_declares_its_tools_and_that_it_only_reads() -> None:

@@ -102,9 +102,10 @@ def make_preset(
     )
 
 
-def make_run_checks() -> RunChecks:
+def make_run_checks(rules: ActiveRunRules | None = None) -> RunChecks:
     runs = MemoryRunStore(RunLimits(), max_bytes=1_000_000)
-    return RunChecks(runs, ActiveRunRules(()), no_approvals, now=lambda: datetime.now(UTC))
+    rules = rules or ActiveRunRules(())
+    return RunChecks(runs, rules, no_approvals, now=lambda: datetime.now(UTC))
 
 
 async def no_approvals() -> Approvals:

@@ -305,7 +305,9 @@ class Gateway:
             ),
         )
         self.subscriptions = Subscriptions(
-            first_attempts=self.first_attempts, lifecycle=self.lifecycle
+            first_attempts=self.first_attempts,
+            lifecycle=self.lifecycle,
+            run_checks=self.run_checks,
         )
 
     def _local_tools(self, settings: Settings) -> Iterator[Tool]:

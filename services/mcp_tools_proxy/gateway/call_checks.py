@@ -1,11 +1,11 @@
 """Checks shared by the executor and the explainer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.budget import ChargedCall
-from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
@@ -84,6 +84,16 @@ def _with_names(spec: ComponentSpec, call: Call, completed: Call) -> Call:
         return call
     named = {renamed.get(key, key): value for key, value in call.arguments.items()}
     return replace(call, arguments=named)
+
+
+def with_defaults_of(call: Call, parsed: object) -> Call:
+    """Return a tool's call with the arguments that its server receives.
+
+    Missing ones can have their schema's default, which runs count and policies see.
+    """
+    if call.kind is not Kind.TOOL or parsed is call.arguments or not isinstance(parsed, Mapping):
+        return call
+    return replace(call, arguments=parsed)
 
 
 def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:

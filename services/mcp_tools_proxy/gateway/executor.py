@@ -35,6 +35,7 @@ from mcp_tools_proxy.gateway.call_checks import (
     raise_if_exceeded,
     reads_any_document,
     recorded_call,
+    with_defaults_of,
 )
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
@@ -296,6 +297,7 @@ class Executor:
         def make(admitted: Call) -> Awaitable[Ok]:
             return self._make(component, parsed, admitted, admission, progress)
 
+        call = with_defaults_of(call, parsed)
         return await self._run_checks.call(
             call, component.spec, progress.run, make, completes=progress.completes
         )

@@ -29,6 +29,7 @@ from mcp_tools_proxy.gateway.call_checks import (
     check_blocklist,
     check_caller,
     raise_if_exceeded,
+    with_defaults_of,
 )
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
@@ -194,7 +195,7 @@ class Explainer:
         await check_blocklist(self._blocklist, component.spec, call)
         found.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, found)
-        await self._check_run(component.spec, call, found)
+        await self._check_run(component.spec, with_defaults_of(call, parsed), found)
         await self._check_guards(component.spec, call)
         found.add(Check.GUARDS)
         found.sends = self._sent(component, call)

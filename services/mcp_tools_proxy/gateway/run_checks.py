@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     LoginRequired,
@@ -43,15 +43,18 @@ from mcp_tools_proxy.policy.runs.run_memory import (
     RunCall,
     RunFull,
     RunMemory,
+    last_values,
     values_in,
 )
 from mcp_tools_proxy.policy.runs.tool_labels import action_name
 from mcp_tools_proxy.policy.runs.values import scalars
 from mcp_tools_proxy.storage.runs.run_store import RunStore, run_key
 from mcp_tools_proxy.wire.json_digest import json_digest
+from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 LONG_CHARS = 65_536
-"""Characters of arguments from which addresses in them are looked for in a thread."""
+"""Characters of arguments from which addresses in them are looked for in a thread, and bytes of
+results for their values."""
 
 RETRY_S = 5.0
 """Seconds after which a policy that waits for a server may be ready."""
@@ -261,6 +264,10 @@ class RunChecks:
         run = checked.call.run
         if run is None:
             return
+        if isinstance(made, Ok) and len(made.result_json) > LONG_CHARS:
+            await asyncio.to_thread(checked.find_values, made)
+        elif isinstance(made, Ok):
+            checked.find_values(made)
         try:
             refusal = await self._store.update(
                 run_key(checked.call.caller, run.run_id),
@@ -320,7 +327,12 @@ class _CheckedCall:
             digest=_digest(call, name if spec.kind is Kind.TOOL else call.name),
             amounts=_amounts(call.arguments),
         )
-        self._seen = None if rules.policies is None else rules.policies.seen(name, call, now)
+        self._values: Sequence[tuple[object, str]] = ()
+        """What a result says of values, with its origins."""
+        self._seen = None
+        if rules.policies is not None:
+            shown = call if completes else _with_uri(call, spec)
+            self._seen = rules.policies.seen(name, shown, now)
         note.run_id = None if call.run is None else call.run.run_id
         note.labels = tuple(sorted(self._labels.labels))
 
@@ -330,7 +342,9 @@ class _CheckedCall:
         return (
             self._policies is not None
             and self._policies.looks_into_texts(self._counted.tool)
-            and sum(len(it) for it in scalars(self.call.arguments) if isinstance(it, str))
+            and sum(
+                len(it) for it in scalars(self.call.arguments, keys=True) if isinstance(it, str)
+            )
             > LONG_CHARS
         )
 
@@ -454,16 +468,34 @@ class _CheckedCall:
         if isinstance(made, Ok):
             self._note.read = made.read
             if not made.input_required:
-                memory.succeed(self._counted, made.tokens, self._found(made))
+                memory.succeed(self._counted, made.tokens, self._values)
         else:
             memory.fail(self._counted, may_be_repeated=_may_be_repeated(made))
         return None
+
+    def find_values(self, made: Ok) -> None:
+        """Find the identifiers and claimed values in a result; slow."""
+        self._values = last_values(self._found(made))
 
     def _found(self, made: Ok) -> Iterator[tuple[object, str]]:
         labels = self._labels
         if labels.identifiers or labels.claimed:
             for part in _structured(made.result, is_local=self._spec.server_id is None):
                 yield from values_in(part, self._counted.tool, labels)
+
+
+def _with_uri(call: Call, spec: ComponentSpec) -> Call:
+    """Return a call for policies, which see what its URI adds to a server's template.
+
+    Reading a page through ``https://{+page}`` sends its address, as the argument of a tool does. A
+    listed resource has the URI that its server chose.
+    """
+    template = spec.as_mcp.get("uriTemplate") if isinstance(spec, ResourceSpec) else None
+    if spec.server_id is None or not isinstance(template, str):
+        return call
+    begin = template.partition("{")[0]
+    added = call.name.split(begin, 1)[-1] if begin else call.name
+    return replace(call, arguments={"uri": [added, percent_decode_repeatedly(added)]})
 
 
 def _digest(call: Call, name: str) -> bytes:

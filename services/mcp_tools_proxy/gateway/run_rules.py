@@ -10,7 +10,12 @@ from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.limits import NO_LIMITS
 from mcp_tools_proxy.config.policies import policy_problem
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ComponentSpec, Tool
+from mcp_tools_proxy.domain.components import (
+    DOCUMENT_ARGUMENT,
+    ComponentSpec,
+    JsonObject,
+    Tool,
+)
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
@@ -50,6 +55,10 @@ class RunRules:
         return self.by_agent.get(agent, self.quota)
 
 
+_DOCUMENT: JsonObject = {"properties": {DOCUMENT_ARGUMENT: {"type": "string"}}}
+"""The arguments of the gateway's own resources, which are pages of documents, in policies."""
+
+
 class ActiveRunRules:
     """Holds the current rules. A call reads ``current`` once for each decision."""
 
@@ -61,6 +70,7 @@ class ActiveRunRules:
         """The problems of policies that are valid Cedar, but do not fit the tools."""
         self._local_tools = tuple(local_tools)
         self._known: tuple[object, ...] = ()
+        self._turn = asyncio.Lock()
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -84,8 +94,14 @@ class ActiveRunRules:
         """Take over labels and policies, and prepare the policies for the servers' tools.
 
         Policies are validated in a thread: it takes milliseconds each. Until then the previous
-        rules hold, and a tool that they do not know is unavailable.
+        rules hold, and a tool that they do not know is unavailable. One change at a time: while
+        the offers of a server were prepared, new policies were loaded, and then replaced by the
+        old ones.
         """
+        async with self._turn:
+            await self._follow(config, snapshots)
+
+    async def _follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
         rules = self._without_policies(config)
         if not config.policies.configured:
             self.current, self.problems, self._known = rules, (), ()
@@ -144,7 +160,8 @@ class ActiveRunRules:
         for server_id in (None, *servers):
             for reading in READS:
                 name = reading if server_id is None else qualified_name(server_id, reading)
-                yield action_of(name, server_id, labels_of_reading(name, labels), {})
+                arguments = _DOCUMENT if name == "resources/read" else {}
+                yield action_of(name, server_id, labels_of_reading(name, labels), arguments)
         for tool in self._local_tools:
             spec = tool.spec
             found = labels_of_tool(spec.name, None, labels)

@@ -2,14 +2,19 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
-from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
+from mcp_tools_proxy.domain.errors import PolicyDenied, ProxyError, ShuttingDown
+from mcp_tools_proxy.domain.run import ToolLabels
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, RunRules
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies, load_policies
+from mcp_tools_proxy.policy.cedar.fact_schema import action_of
+from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
-from tests.support.builders import make_call
+from tests.support.builders import make_call, make_run_checks
 from tests.support.fakes import FakePool, FakeResource
 from tests.support.tables import each_row
 
@@ -31,9 +36,11 @@ class Fixture:
         self.resource = FakeResource("u://1")
         self.holder = RegistryHolder(registry_of(self.resource))
         self.lifecycle = Lifecycle()
+        self.rules = ActiveRunRules(())
         self.subscriptions = Subscriptions(
             first_attempts=FirstAttempts(self.holder, FakePool()),
             lifecycle=self.lifecycle,
+            run_checks=make_run_checks(self.rules),
         )
         self.notified = 0
 
@@ -83,3 +90,17 @@ async def test_subscriptions_are_refused_while_the_process_stops() -> None:
     fixture.lifecycle.phase = Phase.STOPPING
     with pytest.raises(ShuttingDown):
         await fixture.subscriptions.subscribe(reading(), fixture.notify)
+
+
+async def test_a_policy_that_forbids_reading_forbids_subscribing() -> None:
+    """The server receives the URI."""
+    fixture = Fixture()
+    reading_action = action_of("s:resources/read", "s", ToolLabels(), {})
+    forbidding = read_policies("p.cedar", '@id("p") forbid(principal, action, resource);')
+    policies = load_policies(
+        ActivePolicies(), forbidding, actions=[reading_action], servers=["s"], undiscovered=()
+    )
+    fixture.rules.current = RunRules(policies=policies)
+    with pytest.raises(PolicyDenied):
+        await fixture.subscriptions.subscribe(reading(), fixture.notify)
+    assert fixture.resource.listeners == []

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
+from itertools import chain
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.run import Label
 from mcp_tools_proxy.policy.cedar.call_facts import PolicyCall
-from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy, Path
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction
 from mcp_tools_proxy.policy.cedar.policy_set import PolicyVerdict, ToolPolicies
 from mcp_tools_proxy.policy.cedar.vocabulary import PolicyVocabulary
@@ -83,11 +85,17 @@ def load_policies(
     ``written`` are the policies of all files, None if a file is invalid: the last valid set is
     prepared for the current tools. Policies that were valid before are not validated again, so that
     a tool's changed schema leaves them active.
+
+    A tool with the name of a group, such as ``gateway`` of a server that is called ``server``, is
+    left out, so that its calls are unavailable: Cedar refuses a schema with both.
     """
-    known = list(actions)
-    vocabulary = PolicyVocabulary.of(known, servers, undiscovered)
+    every = list(actions)
+    groups = {*(f"label:{it}" for it in Label), *chain(*(it.groups for it in every))}
+    known = [it for it in every if it.name not in groups]
     accepted = {it.policy_id: it for it in before.written if it.policy_id not in before.waiting}
     policies = before.written if written is None else tuple(written)
+    paths = frozenset[Path]().union(*(it.facts.paths for it in policies))
+    vocabulary = PolicyVocabulary.of(known, servers, undiscovered, paths)
     problems: list[InvalidPolicy] = []
     waiting: dict[str, tuple[str, ...]] = {}
     for it in policies:

@@ -5,11 +5,12 @@ and decides nothing about a context with a float, null, or an integer over 64 bi
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from itertools import chain
 
 import cedarpy
 
@@ -19,13 +20,22 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import CHANGING_LABELS
 from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.fact_schema import ArgumentType, PolicyAction
-from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
+from mcp_tools_proxy.policy.runs.run_memory import (
+    MAX_INTEGER,
+    MAX_TASK_CHARS,
+    TEXT,
+    RunMemory,
+)
 from mcp_tools_proxy.policy.runs.values import embedded_values, normal_text
 from mcp_tools_proxy.wire.text import quote
 
 _MIN_INTEGER = -(2**63)
 _DECIMAL_STEPS = Decimal(10_000)
 """Cedar's decimals are 64-bit integers of ten-thousandths."""
+
+MAX_VALUES = 2_000
+MAX_CHARS = 65_536
+"""Maximum values of a fact, and their characters: 100,000 values took two seconds."""
 
 
 class FactUnavailable(Exception):
@@ -46,14 +56,16 @@ class PolicyCall:
     now: datetime
     embedded: tuple[str, ...] | None = None
     """The links, addresses and account numbers in arguments that are not targets, if they were
-    looked for. All arguments of tools that only read: fetching a page sends its URL."""
+    looked for, and in names of arguments that the schema does not declare. All arguments of tools
+    that only read: fetching a page sends its URL."""
 
     def with_embedded(self) -> "PolicyCall":
         """Look for links, addresses and account numbers; takes about a second for 100 MB."""
         changes = not CHANGING_LABELS.isdisjoint(self.action.labels.labels)
         names = self.arguments.keys() - (self.target_names if changes else frozenset())
-        texts = (it for name in names for it in _values(self, name))
-        return replace(self, embedded=tuple(embedded_values(texts)))
+        found = (it for name in names for it in _values(self, name))
+        unknown_names = self.arguments.keys() - self.action.keys
+        return replace(self, embedded=tuple(embedded_values(chain(found, unknown_names))))
 
     @property
     def target_names(self) -> frozenset[str]:
@@ -62,8 +74,10 @@ class PolicyCall:
         return frozenset(self.arguments) if targets is None else targets
 
 
-def request_of(call: PolicyCall, memory: RunMemory | None, paths: Iterable[Path]) -> JsonObject:
+def request_of(call: PolicyCall, memory: RunMemory | None, paths: Collection[Path]) -> JsonObject:
     """Return the request with the facts at ``paths``. Raises FactUnavailable."""
+    if paths:
+        _check_names(call)
     resource_type, resource_id = _resource(call)
     context: dict[str, object] = {}
     for path in paths:
@@ -74,6 +88,16 @@ def request_of(call: PolicyCall, memory: RunMemory | None, paths: Iterable[Path]
         "resource": {"type": resource_type, "id": resource_id},
         "context": context,
     }
+
+
+def _check_names(call: PolicyCall) -> None:
+    """Refuse ``To`` beside a declared ``to``: Go's servers read either, and take the last one."""
+    if call.arguments.keys() <= call.action.keys:
+        return
+    known = set(map(normal_text, call.action.keys))
+    for name in call.arguments.keys() - call.action.keys:
+        if normal_text(name) in known:
+            raise FactUnavailable(f"{quote(name)} is a declared argument in other letters")
 
 
 def entities_of(call: PolicyCall) -> cedarpy.Entities:
@@ -212,14 +236,30 @@ def _values(call: PolicyCall, name: str) -> Iterator[object]:
 
 
 def _origins(values: Iterable[object], memory: RunMemory | None) -> list[str]:
-    """Return the origins of values; without a run, all are ``text``."""
+    """Return the origins of values; without a run, all are ``text``. Raises FactUnavailable."""
+    if memory is None:
+        return [TEXT] if any(map(normal_text, values)) else []
     found: set[str] = set()
-    for value in values:
-        if memory is not None:
-            found |= memory.origins(value)
-        elif normal_text(value):
-            found.add(TEXT)
+    for value in _few(values):
+        found |= memory.origins(value)
     return sorted(found)
+
+
+def _few(values: Iterable[object]) -> Iterable[object]:
+    """Return different values. Raises FactUnavailable if to compare them would take too long."""
+    found: dict[object, None] = {}
+    chars = 0
+    for value in values:
+        if value in found:
+            continue
+        found[value] = None
+        if isinstance(value, str) and len(value) <= MAX_TASK_CHARS:  # longer ones are not compared
+            chars += len(value)
+        if len(found) > MAX_VALUES or chars > MAX_CHARS:
+            raise FactUnavailable(
+                "an argument has too many values to look up their origins; label the tool's targets"
+            )
+    return found
 
 
 def _argument(action: PolicyAction, name: str, value: object) -> object:
@@ -236,6 +276,8 @@ def _argument(action: PolicyAction, name: str, value: object) -> object:
         case ArgumentType.DECIMAL, int() | float() as number:
             return _decimal(name, number)
         case ArgumentType.STRINGS, list() | tuple() as items:
+            if len(items) > MAX_VALUES:
+                raise FactUnavailable(f"{quote(name)} has more than {MAX_VALUES:,} items")
             return [_item(name, it) for it in items]
     raise FactUnavailable(f"{quote(name)} does not have the type that policies read")
 

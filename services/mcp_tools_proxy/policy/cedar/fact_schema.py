@@ -1,13 +1,14 @@
 """The Cedar schema of the facts that policies can read, made from the tools' input schemas."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import Label, ToolLabels
+from mcp_tools_proxy.policy.cedar.condition_facts import RUN_COUNTS, Path
 
 
 class ArgumentType(StrEnum):
@@ -130,16 +131,25 @@ def _kinds(schema: object) -> Iterator[str]:
             yield kind if kind in _SCALARS or kind == "null" else "other"
 
 
-def schema_text(actions: Iterable[PolicyAction]) -> str:
-    """Return the Cedar schema of all facts."""
+_COUNTS = tuple(("run", it) for it in RUN_COUNTS)
+
+
+def schema_text(actions: Iterable[PolicyAction], paths: Collection[Path]) -> str:
+    """Return the Cedar schema of the facts at ``paths``.
+
+    With all counts and arguments, it grew with the square of the tools: a server with 4,000 kept
+    each policy from being checked for ten seconds.
+    """
     known = sorted(actions, key=lambda it: it.name)
     groups = sorted({*(f"label:{it}" for it in Label), *chain(*(it.groups for it in known))})
-    counts = ", ".join(f"{_quoted(it.name)}: Long" for it in known)
+    counted = {it[2] for it in paths if it[:2] in _COUNTS}
+    read = {it[1] for it in paths if it[0] in ("args", "origin") and len(it) > 1}
+    counts = ", ".join(f"{_quoted(it.name)}: Long" for it in known if it.name in counted)
     totals = ", ".join(
-        f"{_quoted(f'{it.name}#{name}')}: Long"
+        f"{_quoted(total)}: Long"
         for it in known
         for name, kind in sorted(it.types.items())
-        if kind is ArgumentType.LONG
+        if kind is ArgumentType.LONG and (total := f"{it.name}#{name}") in counted
     )
     return "\n".join(
         (
@@ -154,18 +164,21 @@ def schema_text(actions: Iterable[PolicyAction]) -> str:
             "type Run = {calls: Long, errors: Long, repeats: Long, tokens: Long, read_only: Bool,"
             " undeclared: Bool, seen: Set<String>, called: Counts, succeeded: Counts,"
             " total: Totals};",
-            *(_action(it) for it in known),
+            *(_action(it, read) for it in known),
         )
     )
 
 
-def _action(action: PolicyAction) -> str:
+def _action(action: PolicyAction, read: Collection[str]) -> str:
     groups = ", ".join(f"Action::{_quoted(it)}" for it in action.groups)
     args = ", ".join(
         f"{_quoted(name)}{'' if name in action.required else '?'}: {kind}"
         for name, kind in sorted(action.types.items())
+        if name in read
     )
-    origins = ", ".join(f"{_quoted(name)}: Set<String>" for name in sorted(action.types))
+    origins = ", ".join(
+        f"{_quoted(name)}: Set<String>" for name in sorted(action.types) if name in read
+    )
     resource = "Document, Server" if action.documents else "Server"
     return (
         f"action {_quoted(action.name)} in [{groups}] appliesTo {{principal: [User], "

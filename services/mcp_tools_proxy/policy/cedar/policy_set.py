@@ -17,7 +17,8 @@ from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.written_policy import PolicyMode, WrittenPolicy
 from mcp_tools_proxy.policy.runs.run_memory import RunMemory
 
-_PERMIT = "(permit)"
+_PERMIT = ""
+"""The id of the base policy; no ``@id`` is empty."""
 _ALL = {"op": "All"}
 _BASE = {
     "effect": "permit",

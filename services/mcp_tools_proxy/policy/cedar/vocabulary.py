@@ -1,6 +1,6 @@
 """The names that policies can use, and the check of a policy against them and Cedar's schema."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import cedarpy
 
@@ -54,9 +54,13 @@ class PolicyVocabulary:
 
     @classmethod
     def of(
-        cls, actions: Iterable[PolicyAction], servers: Iterable[str], undiscovered: Iterable[str]
+        cls,
+        actions: Iterable[PolicyAction],
+        servers: Iterable[str],
+        undiscovered: Iterable[str],
+        paths: Collection[Path],
     ) -> "PolicyVocabulary":
-        """Return the names for known actions and the servers of mcp.json."""
+        """Return the names for known actions, the servers of mcp.json and the facts to check."""
         known = {it.name: it for it in actions}
         server_groups = {
             f"server:{it}" for it in (LOCAL_SERVER, *servers, *(it.server for it in known.values()))
@@ -75,7 +79,7 @@ class PolicyVocabulary:
             frozenset(totals),
             frozenset((TASK, CLAIMED, TEXT, *sources)),
             _LABEL_GROUPS | server_groups,
-            cedarpy.Schema.from_str(schema_text(known.values()), release_gil=True),
+            cedarpy.Schema.from_str(schema_text(known.values(), paths), release_gil=True),
         )
 
     def check(self, policy: WrittenPolicy) -> PolicyFindings:

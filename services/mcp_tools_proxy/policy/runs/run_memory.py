@@ -7,7 +7,6 @@ first, when the memory is full: forgetting them can only lead to a refusal.
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from itertools import islice
 from struct import Struct
 
 from pydantic_core import from_json, to_json
@@ -22,11 +21,10 @@ from mcp_tools_proxy.policy.runs.values import (
     at_path,
     has_words,
     is_disguised,
+    is_of_task,
     normal_text,
     task_hashes,
     value_hash,
-    word_hashes,
-    words_of,
 )
 
 MAX_BYTES = 65_536
@@ -368,17 +366,11 @@ class RunMemory:
         if isinstance(value, str) and is_disguised(value, normal):
             return {TEXT}
         known = {self.sources[it] for it in self.values.all(value_hash(self.key, normal))}
-        if self._is_of_task(normal):
+        if is_of_task(self.key, self.tasks, normal):
             known.add(TASK)
         if len(known) > 1:
             known.discard(CLAIMED)
         return known or {TEXT}
-
-    def _is_of_task(self, normal: str) -> bool:
-        words = len(self.tasks) // WORD_BYTES
-        if sum(1 for _ in islice(words_of(normal), words + 1)) > words:
-            return False
-        return has_words(self.tasks, word_hashes(self.key, normal))
 
     def encode(self) -> bytes:
         """Return the memory as at most ``MAX_BYTES``."""
@@ -428,3 +420,8 @@ def values_in(result: object, tool: str, labels: ToolLabels) -> Iterator[tuple[o
     for path in labels.claimed:
         for value in at_path(result, path):
             yield value, CLAIMED
+
+
+def last_values(found: Iterable[tuple[object, str]]) -> list[tuple[object, str]]:
+    """Return the different values among those of a result, the last ``MAX_VALUES`` of them."""
+    return list(dict.fromkeys(found))[-MAX_VALUES:]

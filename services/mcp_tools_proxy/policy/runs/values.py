@@ -77,9 +77,13 @@ def _iban_at_start(groups: str) -> tuple[str, str]:
     return parts[0], parts[0]
 
 
+_DIGITS_OF_LETTERS = {ord(it): str(int(it, 36)) for it in "abcdefghijklmnopqrstuvwxyz"}
+
+
 def _is_iban(text: str) -> bool:
-    digits = "".join(str(int(it, 36)) for it in text[4:] + text[:4])
-    return 15 <= len(text) <= 34 and int(digits) % 97 == 1
+    if not 15 <= len(text) <= 34:
+        return False
+    return int((text[4:] + text[:4]).translate(_DIGITS_OF_LETTERS)) % 97 == 1
 
 
 def normal_text(value: object) -> str | None:
@@ -88,7 +92,10 @@ def normal_text(value: object) -> str | None:
         case str() if value.isalnum() and value.isascii():  # nearly all identifiers
             return value.lower()
         case str():
-            normal = " ".join(_folded(value).split())
+            if value.isascii() and value.isprintable() and " " not in value:
+                normal = value.lower()
+            else:
+                normal = " ".join(_folded(value).split())
             if _IN_GROUPS.search(normal) is None:
                 return normal
             return _with_joined_accounts(normal)
@@ -173,8 +180,15 @@ def _written_word(piece: str) -> str:
 
 
 def _prose_word(piece: str) -> str:
-    """Return a word of a task, without all punctuation around it."""
-    word = _AFFIXES.sub("", piece.strip(_EDGES))
+    """Return a word of a task, without all punctuation around it.
+
+    ``../x`` and ``~/x`` are other paths than ``/x``.
+    """
+    word = piece.strip(_EDGES)
+    if word.startswith(("/", "\\")):
+        before = piece[: piece.index(word)]
+        word = before[len(before.rstrip(".~")) :] + word
+    word = _AFFIXES.sub("", word)
     if _GROUPED.fullmatch(word):
         word = word.replace(",", "")
     return word.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(word) else word
@@ -208,11 +222,6 @@ def task_hashes(key: bytes, task: str) -> bytes:
     return GAP.join(_hashes(key, words) for words in dict.fromkeys((written, prose)) if words)
 
 
-def word_hashes(key: bytes, normal: str) -> bytes:
-    """Return the hashes of an argument's words in order, ``WORD_BYTES`` each."""
-    return _hashes(key, words_of(normal))
-
-
 def _hashes(key: bytes, words: Iterable[str]) -> bytes:
     return b"".join(
         blake2b(word.encode(errors="surrogatepass"), digest_size=WORD_BYTES, key=key).digest()
@@ -237,6 +246,19 @@ def has_words(task: bytes, wanted: bytes) -> bool:
             return True
         place = task.find(wanted, place + 1)
     return False
+
+
+def is_of_task(key: bytes, task: bytes, normal: str) -> bool:
+    """Return whether the words of an argument in normal form are a contiguous part of a task's.
+
+    Ends at the first word that does not continue the part: an argument can have 16,000 words.
+    """
+    part = b""
+    for word in words_of(normal):
+        part += _hashes(key, (word,))
+        if not has_words(task, part):
+            return False
+    return bool(part)
 
 
 def scalars(value: object, *, keys: bool = False) -> Iterator[object]:
@@ -299,12 +321,13 @@ _URL_BEGIN = re.compile(
     r"magnet|bitcoin|ethereum):)"
 )
 _LIST_SIGNS = re.compile(r"[,;()\[\]{}|'\u2019]+")
-_HOST = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)+")
+_HOST = re.compile(r"(?<![\w-])(?<![\w-]\.)[\w-]++(?:\.[\w-]++)+")
+_AFTER_HOST = re.compile(r"[/:?#\\]")
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 _NUMBER = re.compile(r"(?<!\w)\+?[0-9]{8,}(?!\w)|(?<![a-z0-9])(?=[a-z]*[0-9])[a-z0-9]{15,}")
 """Accounts and telephone numbers; IBANs, wallets and keys."""
 _FILE = re.compile(
-    r"[^/:?#]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
+    r".+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|tsv|json|xml|ya?ml|png|jpe?g|gif|svg|log|odt|ods)"
 )
 """Names of files; none of these endings is a top-level domain."""
 
@@ -383,12 +406,13 @@ def _mail_address(word: str) -> Iterator[str]:
 
 
 def _hosts_and_numbers(part: str) -> Iterator[str]:
-    host = _HOST.search(part)
-    if host is not None and _is_host(host[0]):
-        if not _FILE.fullmatch(part):
+    hosts = [it for it in _HOST.finditer(part) if _is_host(it[0])]
+    can_be_files = _AFTER_HOST.search(part) is None
+    for host in hosts:
+        if not (can_be_files and _FILE.fullmatch(host[0])):
             yield part[host.start() :]
-        return
-    for number in _NUMBER.finditer(part):
+            return
+    for number in () if hosts else _NUMBER.finditer(part):
         yield number[0]
 
 

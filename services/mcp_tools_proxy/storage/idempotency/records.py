@@ -90,7 +90,8 @@ class RecordStore(ABC):
 def record_key(call: Call, idempotency_key: str) -> RecordKey:
     """Return the key of a call's record: from tenant, user, agent, run and idempotency key.
 
-    With the run, a replay tells a run only what it was told before.
+    With the run, a replay tells a run only what it was told before. Runs without a user belong to
+    their token.
 
     A follow-up with input that the server required has a separate key from its state, so the work
     before the input is not repeated either. Operators acting for a caller have separate keys, so
@@ -100,7 +101,8 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
     operator = () if caller.stand_in is None else ("operator", *caller.token_log_fields.values())
-    run = () if call.run is None else ("run", call.run.run_id)
+    token = () if caller.user_id else tuple(caller.token_log_fields.values())
+    run = () if call.run is None else ("run", call.run.run_id, *token)
     digest = _digest(ascii(whole + operator + run).encode())  # takes a third of the time of JSON
     return RecordKey(sys.intern(caller.tenant_id), digest)  # one string per tenant
 

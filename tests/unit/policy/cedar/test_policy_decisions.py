@@ -167,6 +167,20 @@ def test_links_in_other_arguments_are_embedded() -> None:
     assert not verdict(text, {"to": "https://evil.io/x"}, run()).refuses
 
 
+@pytest.mark.parametrize("name", ["Cents", "CENTS", "cent\u017f"])
+def test_an_undeclared_argument_in_other_letters_is_refused(name: str) -> None:
+    """A server in Go would take it for the declared one."""
+    text = forbid("context.args has cents && context.args.cents > 5")
+    assert verdict(text, {"cents": 1, name: 10}).refuses
+    assert verdict(text, {name: 10}).refuses
+    assert not verdict(text, {"cents": 1, "cents_": 10}).refuses
+
+
+def test_links_in_names_of_arguments_are_embedded() -> None:
+    found = verdict(forbid('context.embedded.contains("text")'), {"eve@evil.io": 1}, run())
+    assert found.enforced
+
+
 def test_links_in_all_arguments_of_a_tool_that_only_reads_are_embedded() -> None:
     fetch = action("crm:get", ToolLabels(labels=READING_LABELS, targets=frozenset({"to"})))
     text = forbid('context.embedded.contains("text")', scope='action == Action::"crm:get"')

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mcp_tools_proxy.domain.run import ToolLabels
 from mcp_tools_proxy.policy.cedar.active_policies import load_policies
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
+from mcp_tools_proxy.policy.cedar.fact_schema import schema_text
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
 from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbid, load, run
 
@@ -101,3 +103,25 @@ def test_a_changed_schema_leaves_policies_active() -> None:
     active = load(text, load(text), actions=[changed, READ])
     assert not active.problems
     assert active.decide(call({"to": "eve"}, of=changed), None).refuses
+
+
+def test_a_tool_with_the_name_of_a_group_is_unavailable_and_changes_nothing_else() -> None:
+    named = [action("server:mail", ToolLabels()), action("label:sends", ToolLabels())]
+    active = load(forbid('context.args has to && context.args.to == "eve"'), actions=[*named, SEND])
+    assert active.problems == ()
+    assert active.decide(call({"to": "eve"}), None).enforced
+    assert not active.decide(call({"to": "bob"}), None).refuses
+    assert all(active.decide(call({}, of=it), None).unavailable for it in named)
+
+
+def test_no_policy_replaces_the_base_permission() -> None:
+    text = '@id("(permit)") forbid(principal, action, resource);'
+    assert load(text).decide(call({}), None).enforced
+
+
+def test_the_schema_has_only_the_counts_that_policies_read() -> None:
+    """With all of them, it grew with the square of the tools."""
+    facts = {("run", "called", "mail:send"), ("args", "to")}
+    text = schema_text([SEND, READ], facts)
+    assert (text.count('"mail:send"'), text.count('"crm:get"')) == (2, 1)
+    assert ("cents" in text, "to?: String" in text.replace('"', "")) == (False, True)

@@ -8,24 +8,24 @@ from mcp_tools_proxy.policy.runs.values import (
     MAX_EMBEDDED,
     at_path,
     embedded_values,
-    has_words,
     is_disguised,
+    is_of_task,
     normal_text,
     scalars,
     task_hashes,
-    word_hashes,
+    words_of,
 )
 from tests.support.tables import each_row
 
 KEY = b"k" * 16
 
 
-def is_of_task(task: str, value: object) -> bool:
+def is_from(task: str, value: object) -> bool:
     normal = normal_text(value)
     assert normal is not None
     if isinstance(value, str) and is_disguised(value, normal):
         return False
-    return has_words(task_hashes(KEY, task), word_hashes(KEY, normal))
+    return is_of_task(KEY, task_hashes(KEY, task), normal)
 
 
 @each_row(
@@ -53,6 +53,8 @@ def is_of_task(task: str, value: object) -> bool:
         ("call +49 170 1234567 today", "+491701234567"),
         ("remove report*", "report*"),
         ("show ~/notes and .env", ".env"),
+        ("remove (~/tmp) and `/var/x`.", "~/tmp"),
+        ("remove (~/tmp) and `/var/x`.", "/var/x"),
         ("メールをa.comに送って", "a.com"),
         ("田中さん、会議室へ", "田中"),
         ("こちら\uff1ahttps://a.com/x", "https://a.com/x"),
@@ -63,7 +65,7 @@ def is_of_task(task: str, value: object) -> bool:
     ],
 )
 def test_words_of_the_task_vouch_for_a_value(task: str, value: object) -> None:
-    assert is_of_task(task, value)
+    assert is_from(task, value)
 
 
 @each_row(
@@ -96,6 +98,8 @@ def test_words_of_the_task_vouch_for_a_value(task: str, value: object) -> None:
         ("open the file ssh", ".ssh"),
         ("open /etc/passwd", "../etc/passwd"),
         ("open docs/", "docs/.."),
+        ("clean ../logs, please", "/logs"),
+        ("remove (~/logs).", "/logs"),
         ("use root", "~root"),
         ("use home", "$HOME"),
         ("pay 10 euro", "10.000"),
@@ -106,7 +110,7 @@ def test_words_of_the_task_vouch_for_a_value(task: str, value: object) -> None:
     ],
 )
 def test_nothing_else_is_a_value_of_the_task(task: str, value: object) -> None:
-    assert not is_of_task(task, value)
+    assert not is_from(task, value)
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -120,8 +124,9 @@ def test_a_part_of_a_task_at_its_spaces_is_a_value_of_it(
     end = data.draw(st.integers(start + 1, len(task)))
     part = "x".join(task[start:end])
     whole = " ".join((*task[:start], part, *task[end:]))
-    hashes = word_hashes(KEY, normal_text(part) or "")
-    assert not hashes or has_words(task_hashes(KEY, f"first {part} last"), hashes)
+    normal = normal_text(part) or ""
+    has_words = any(words_of(normal))
+    assert is_of_task(KEY, task_hashes(KEY, f"first {part} last"), normal) is has_words
     assert task_hashes(KEY, whole) == task_hashes(KEY, whole)
 
 
@@ -140,7 +145,7 @@ def test_exactly_sequences_of_whole_words_are_values_of_a_task(
     plain = [word for word, _ in task]
     places = range(len(plain) - len(value) + 1)
     is_there = any(plain[it : it + len(value)] == value for it in places)
-    assert is_of_task(" ".join(map("".join, task)), " ".join(value)) == is_there
+    assert is_from(" ".join(map("".join, task)), " ".join(value)) == is_there
 
 
 ADDRESSES = ("bob@a.com", "https://a.com/x", "docs/report_1.txt", "12345678", "a.com")
@@ -154,7 +159,7 @@ def test_no_letter_in_an_address_can_be_added_or_replaced(
     changed = address[:place] + letter + address[place + data.draw(st.integers(0, 1)) :]
     is_same = changed.isascii() and changed.lower() == address
     is_grouped = address.isdigit() and changed.replace(" ", "").replace("-", "") == address
-    assert is_same or is_grouped or not is_of_task(f"use {address} please", changed)
+    assert is_same or is_grouped or not is_from(f"use {address} please", changed)
 
 
 @given(st.text())
@@ -228,6 +233,9 @@ def test_texts_and_numbers_have_a_normal_form(value: object, expected: str | Non
         ("bob\uff20a.com", ["bob\uff20a.com"]),
         ("\uff11\uff12\uff13\uff14 \uff15\uff16\uff17\uff18", ["12345678"]),
         ("report.pdf and x/data.csv", ["data.csv"]),
+        ("1.2/evil.io/x v1.0**evil.org** 2.0=report.pdf", ["evil.io/x", "evil.org"]),
+        ("evil.io\\x.pdf evil.org=x.pdf", ["evil.io\\x.pdf", "evil.org=x.pdf"]),
+        ("see..evil.io", ["evil.io"]),
         ("meet 2026-11-30 10:00 to 2026-12-01, 05-19-2024", []),
         ("e.g. this, i.e. U.S.A. v1.2, 3.14, 10:30, Hello: you", []),
     ],

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.domain.errors import (
     IdempotencyConflict,
@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolFailed,
 )
 from mcp_tools_proxy.domain.outcome import Ok, Outcome
+from mcp_tools_proxy.domain.run import RunRequest
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.storage.idempotency.records import (
     MemoryRecordStore,
@@ -185,3 +186,19 @@ async def test_each_round_of_a_call_that_requires_input_is_executed_once() -> No
     other = replace(second, input_responses=replace(brought, responses={"q": {"action": "cancel"}}))
     with pytest.raises(IdempotencyConflict):
         await calls.make(ending(ok()), other)
+
+
+async def test_a_run_without_a_user_gets_no_outcome_of_another_token() -> None:
+    """It has not read the outcome."""
+    calls = Calls()
+    first, other = (
+        replace(
+            make_call(),
+            caller=Caller(tenant_id="t", user_id="", token_log_fields={"token_id": token_id}),
+            run=RunRequest(run_id="r"),
+        )
+        for token_id in ("a", "b")
+    )
+    for call in (first, other, first, other):
+        await calls.make(ending(ok()), call)
+    assert calls.made == 2
