@@ -6,6 +6,8 @@ In each page, "planted" is hidden, and "seen" is not.
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
@@ -19,7 +21,7 @@ def words(html: str) -> set[str]:
 
 
 def styled(sheet: str) -> str:
-    return f"<style>{sheet}</style><p class='x y' id=x title='a,{{b}}'>planted</p>"
+    return f"<style>{sheet}</style><p class='x y' id=x lang=en title='a,{{b}}'>planted</p>"
 
 
 HIDDEN_STYLES = [
@@ -209,6 +211,13 @@ def test_other_styles_show(style: str) -> None:
         "@import url(data:text/css,.x{display:none});",
         "@import 'data:text/css;base64,Lnh7ZGlzcGxheTpub25lfQ==' screen;",
         "@import url(\"data:text/css,@import 'data:text/css,.x%7Bopacity:0%7D';\");",
+        ":scope .x{display:none}",
+        ".x:defined{font-size:0}",
+        "p:lang(en){display:none}",
+        ".x:dir(ltr){display:none}",
+        ".x:not(:target){display:none}",
+        ":-webkit-any(.x, i){display:none}",
+        ".x{display:none} @import 'data:text/css,.x{display:block}';",
         ".x.y{display:none} :where(#x.y.x){display:block}",
         ".x.y{display:none} p[title='a,{b}']{display:block}",
         ".x.y{display:none} [title*='#a #b']{display:block}",
@@ -242,6 +251,9 @@ def test_a_style_sheet_can_hide(sheet: str) -> None:
         "@container (max-width:400px){.x{display:none}}",
         "@import url(data:text/css,.x{display:none}) print;",
         "@keyframes a{to{display:none}}",
+        "p:lang(de){display:none}",
+        ".x:dir(rtl){display:none}",
+        ".x:target{display:none}",
         "@layer a{.x{display:none}}.x{display:block}",
         "@layer a{.x{display:none}}@layer b{p{display:block}}",
         "@scope(.z){.x{display:none}}",
@@ -270,6 +282,13 @@ ALTERNATE = "<link rel='alternate stylesheet' href=a.css><p style='color:white'>
         ALTERNATE,
         "<link rel=stylesheet media=print href=a.css><p style='color:white'>planted</p>",
         "<div popover>planted</div>",
+        "<style title=a>.x{display:none}</style><style title=b>.x{display:block}</style>"
+        "<p class=x>planted</p>",
+        "<link rel=stylesheet href='data:text/plain,.x{display:block}'>"
+        "<p class=x hidden>planted</p>",
+        "<div style='color:white'><p color=black>planted</p></div>",
+        "<div style='color:white'><p text=black bgcolor=black background=a.png>planted</p></div>",
+        "<table><tr><td background=a.png style='background:#fff;color:#fff'>planted</table>",
         "<style type=text/plain>.x{display:block}</style><p class=x hidden>planted</p>",
         "<link rel=stylesheet disabled href='data:text/css,.x{display:block}'>"
         "<p class=x hidden>planted</p>",
@@ -323,6 +342,7 @@ def test_what_readers_can_open_or_see_is_kept(html: str) -> None:
         "<math alttext='\\text{planted}'><mi>seen</mi></math>",
         "<math><semantics><mi>seen</mi><annotation encoding='application/x-tex'>\\phantom{planted}"
         "</annotation></semantics></math>",
+        "<script type='math/tex'>planted</script>",
         "<math><mtext style='visibility:hidden'>planted</mtext><mi>seen</mi></math>",
     ],
 )
@@ -355,6 +375,7 @@ def test_texts_beside_the_page_are_left_out(html: str) -> None:
         "<style>.x{display:none}</style><text class='x'>planted</text>",
         "<foreignObject><p hidden>planted</p></foreignObject>",
         "<g>planted</g>",
+        "<text color='white' fill='currentcolor'>planted</text>",
         "<text style='fill:red;fill:#fff;fill:foo'>planted</text>",
     ],
 )
@@ -425,6 +446,10 @@ def test_an_element_that_a_drawing_shows_twice_is_read_once() -> None:
         "p{font:" + "a " * 100_000 + "}",
         "p{background:" + "url(a) " * 50_000 + "}",
         "p{margin:" + "1px " * 50_000 + "}",
+        "p{transform:translate(" + "1px " * 50_000 + ")}",
+        "p{transform:" + "translate(1px, 1px) " * 50_000 + "}",
+        "p{clip-path:inset(" + "1px " * 50_000 + ")}",
+        "p{opacity:calc(1" + " + 0" * 50_000 + ")}",
         "p{opacity:" + "9" * 100_000 + "}",
         "p{opacity:1e9999;color:rgb(1e999,0,0);left:calc(1e999px - 1e999px)}",
         "/*" * 100_000,
@@ -442,3 +467,47 @@ def test_a_page_with_too_many_selectors_is_refused() -> None:
     sheet = "".join(f"p:not(.c{number}){{color:red}}" for number in range(3_001))
     with pytest.raises(ImportFailed, match="take too long to apply"):
         html_to_markdown(f"<style>{sheet}</style><p>x", with_link_targets=True)
+
+
+PIECES = st.sampled_from(
+    [
+        *"{}();:,'\"[]!@/\\*-.#& \n",
+        *("p", "display", "none", "font", "0", "1e9", "px", "%", "@media", "@import", "@layer"),
+        *(
+            "calc(",
+            "rgb(",
+            "url(",
+            "not",
+            "and",
+            "width",
+            "<",
+            "color",
+            "background",
+            "white",
+            "var(--a)",
+        ),
+        *(
+            "--a:",
+            "transform",
+            "scale(",
+            "clip-path",
+            "inset(",
+            ":is(",
+            "/*",
+            "*/",
+            "data:,",
+            "margin",
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=30))
+def test_any_style_sheet_is_read(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    attribute = text.replace('"', "'")
+    page = (
+        f"<style>{text}</style><style>p{{{text}}}</style>"
+        f'<p style="{attribute}">x</p><svg><text fill="{attribute}">y'
+    )
+    html_to_markdown(page, with_link_targets=True)

@@ -12,7 +12,7 @@ from mcp_tools_proxy.documents.importers.css_colours import is_colour
 
 NUMBER = r"(?:\d*\.\d+|\d+)(?:e[-+]?\d+)?"
 _MOST_CHARS = 200
-"""Length of styles that are remembered, and of calculations."""
+"""Length of styles that are remembered."""
 
 _MOST = 1e9
 """Numbers are limited to it, as their powers are infinite otherwise."""
@@ -92,7 +92,7 @@ _short_style = lru_cache(maxsize=1_000)(_long_style)
 
 
 def declarations_of(parts: Iterable[str]) -> dict[str, str]:
-    """Return valid declarations in lower case, without shorthands; the last one counts."""
+    """Return the valid declarations that can hide text, in lower case; the last one counts."""
     found: dict[str, str] = {}
     for part in parts:
         name, value = (it.strip() for it in unescaped(part).lower().partition(":")[::2])
@@ -101,7 +101,8 @@ def declarations_of(parts: Iterable[str]) -> dict[str, str]:
             continue
         plain = plain.strip() + ")" * (plain.count("(") - plain.count(")"))  # closed by the end
         for longhand, own in _longhands(_ALIASES.get(name, name), plain):
-            if _is_valid(longhand, own) and (mark or "!" not in found.get(longhand, "")):
+            is_first = mark or "!" not in found.get(longhand, "")
+            if is_first and longhand.startswith(_NAMES) and _is_valid(longhand, own):
                 found[longhand] = own + mark + rest
     return found
 
@@ -180,6 +181,9 @@ _VALID: Mapping[str, Callable[[str], object]] = {
     ),
 }
 
+_NAMES = (*_VALID, "background-image", "contain", "mask", "vertical-align", "--")
+"""The starts of the names of properties that are read."""
+
 _ALIASES = {
     **{
         f"{start}{name}-size": f"{start}{size}"
@@ -234,10 +238,15 @@ def _longhands(name: str, value: str) -> Iterable[tuple[str, str]]:
     if name == "background":
         return _backgrounds(value)
     names = _SHORTHANDS[name]
-    words = _WORD.findall(value)
+    words = words_of(value)
     sides = each_side(words)[: len(names)] if len(words) <= len(names) else ()
     pairs = list(zip(names, sides, strict=False))
     return pairs if all(_is_valid(*it) for it in pairs) else ()
+
+
+def words_of(value: str) -> list[str]:
+    """Return the words and functions of a value, without white space and commas between them."""
+    return _WORD.findall(value)
 
 
 def each_side(words: Sequence[str]) -> Sequence[str]:
@@ -268,7 +277,7 @@ KNOWN_PROPERTIES = frozenset({*_VALID, *_SHORTHANDS, *_ALIASES})
 
 def _backgrounds(value: str) -> Iterable[tuple[str, str]]:
     colour, images = "transparent", []
-    for word in _WORD.findall(value):
+    for word in words_of(value):
         if _IMAGE.match(word):
             images.append(word)
         elif is_colour(word):
@@ -356,7 +365,7 @@ def _evaluated(value: str | None, unit: _Unit) -> float | None:
         return None
     if found := _SIZE.fullmatch(value):
         return _product(found, unit)
-    if "(" not in value or len(value) > _MOST_CHARS or value.count("(") > _MOST_CALLS:
+    if "(" not in value or value.count("(") > _MOST_CALLS:
         return None
     try:
         return _Calculation(value, unit).read()

@@ -31,6 +31,15 @@ _NEVER_SHOWN = frozenset(
         *("radialgradient", "symbol"),
     }
 )
+_TABLE = frozenset({"table", "thead", "tbody", "tfoot", "tr", "td", "th"})
+_ATTRIBUTES = {
+    "color": frozenset({"font", "basefont"}),
+    "text": frozenset({"body"}),
+    "bgcolor": _TABLE | {"body", "marquee"},
+    "background": _TABLE | {"body"},
+}
+"""The elements that an attribute with a colour or picture applies to, outside of drawings."""
+
 _STYLES = (
     *("color", "clip-path", "display", "fill", "fill-opacity", "font-size", "opacity", "overflow"),
     *("stroke", "transform", "visibility"),
@@ -53,7 +62,7 @@ def element_appearance(
     """Return the appearance of the text in an element of a page or drawing."""
     tag = tag.lower()
     if tag != "svg" and around.drawing is Drawing.NONE:
-        return appearance(around, declared, attributes)
+        return appearance(around, declared, _own_attributes(tag, attributes))
     declared = _declared(tag, attributes, declared)
     seen = appearance(around, declared, attributes)
     if tag == "svg":
@@ -69,6 +78,13 @@ def element_appearance(
     if _is_outside(seen, attributes):
         return seen._replace(removed=True)
     return seen
+
+
+def _own_attributes(tag: str, attributes: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """Return attributes without the colours that other elements have."""
+    if _ATTRIBUTES.keys().isdisjoint(attributes):
+        return attributes
+    return {it: value for it, value in attributes.items() if tag in _ATTRIBUTES.get(it, {tag})}
 
 
 def covers_page(shape: Appearance, tag: str) -> bool:

@@ -22,6 +22,9 @@ _DRAWN = frozenset(
 )
 _CONTAINERS = frozenset({"katex", "mwe-math-element", "katex-display"})
 _SCRIPT = 'script[type^="math/"]'
+_MATHJAX = 'script[src*="mathjax" i], [class^="MathJax"]'
+"""The program that shows such scripts."""
+
 _DISPLAY_STYLE = re.compile(r"\{\\(?:displaystyle|textstyle)\s*(.*)\}", re.DOTALL)
 _WORD = re.compile(
     r"\\(?:begin|end|color|textcolor)\s*\{[a-zA-Z*]{0,20}\}|\\[a-zA-Z]+|([^\W\d_]{3,})"
@@ -35,7 +38,9 @@ class MathReader:
     """Finds the formulas of one page."""
 
     def __init__(self, tree: "LexborHTMLParser", styles: StyleSheet) -> None:
-        self._has_scripts = tree.css_first(_SCRIPT) is not None
+        self._has_scripts = (
+            tree.css_first(_SCRIPT) is not None and tree.css_first(_MATHJAX) is not None
+        )
         self._styles = styles
 
     def read(self, node: "LexborNode", tag: str, seen: Appearance) -> str | None:
@@ -47,7 +52,7 @@ class MathReader:
             return self._formula(found, seen) if found is not None else None
         if tag == "script":
             kind = node.attributes.get("type") or ""
-            if kind.startswith("math/tex"):
+            if self._has_scripts and kind.startswith("math/tex"):
                 return tex(node.text())
             return None
         if tag not in {"span", "div"}:

@@ -60,6 +60,7 @@ _IMPORT = re.compile(
     r"\s*(?P<layer>layer\b(?:\([^()]*\))?)?\s*(?:supports\((?:[^()]|\([^()]*\))*\))?(?P<media>.*)",
     re.DOTALL | re.IGNORECASE,
 )
+_IS_STYLE = re.compile(r"\s*data:text/css\s*(?:;|\Z)", re.IGNORECASE)
 _MAX_IMPORTS = 5
 """Style sheets within the addresses of others."""
 
@@ -142,23 +143,43 @@ def _marked(declarations: Iterable[Mapping[str, str]], mark: str) -> Iterator[tu
 
 def _nodes_of(tree: "LexborHTMLParser", selectors: Iterable[str]) -> "dict[str, list[LexborNode]]":
     """Return the elements of selectors. Raises ImportFailed if they take too long."""
-    from selectolax.lexbor import SelectolaxError  # noqa: PLC0415 - an extra
-
     names = _names_of(tree)
     found: dict[str, list[LexborNode]] = {it: [] for it in selectors if _may_match(it, names)}
     if len(found) > MAX_SELECTORS:
         raise ImportFailed(_TOO_MANY)
     _check_siblings(tree, found)
     for selector in found:
-        with suppress(SelectolaxError):
-            found[selector] = tree.css(selector)
+        found[selector] = _selected(tree, selector)
     return found
+
+
+def _selected(tree: "LexborHTMLParser", selector: str) -> "list[LexborNode]":
+    from selectolax.lexbor import SelectolaxError  # noqa: PLC0415 - an extra
+
+    with suppress(SelectolaxError):
+        return tree.css(selector)
+    for pattern, known in _OTHER_SELECTORS:
+        selector = pattern.sub(known, selector)
+    with suppress(SelectolaxError):
+        return tree.css(selector or "*")
+    return []
+
+
+_OTHER_SELECTORS = (
+    (re.compile(r":scope\b"), ":root"),
+    (re.compile(r":-(?:webkit|moz)-any\(|:matches\("), ":is("),
+    (re.compile(r":dir\(\s*ltr\s*\)"), ":not([dir=rtl i] *):not([dir=rtl i])"),
+    (re.compile(r":dir\(\s*rtl\s*\)"), ":is([dir=rtl i], [dir=rtl i] *)"),
+    (re.compile(r":lang\(\s*[\"']?([\w-]+)[\"']?\s*\)"), r":is([lang|=\1 i], [lang|=\1 i] *)"),
+    (re.compile(r":defined\b|:not\(:[\w-]+\)"), ""),
+)
+"""Selectors that Lexbor does not read, as it reads them; states such as :not(:target) hold."""
 
 
 def _read_element(reader: "_SheetReader", element: "LexborNode") -> None:
     """Read the style sheet of a style or link element, if it applies to a window."""
     attributes = element.attributes
-    if not shows_media(attributes.get("media") or ""):
+    if not (reader.is_preferred(attributes) and shows_media(attributes.get("media") or "")):
         return
     if element.tag == "style":
         if (attributes.get("type") or "text/css").strip().lower() == "text/css":
@@ -244,15 +265,25 @@ class _SheetReader:
         self.rules: list[_StyleRule] = []
         self.has_foreign = False
         self._imports = 0
+        self._title = ""
         self._layers: dict[str, int] = {}
         self._outside = _StyleRule("", [])
         """The block that contains the rules of the style sheet."""
+
+    def is_preferred(self, attributes: Mapping[str, str | None]) -> bool:
+        """Return whether a style sheet has no title or the first one: readers choose others."""
+        title = attributes.get("title") or ""
+        if title and not self._title and "alternate" not in (attributes.get("rel") or "").lower():
+            self._title = title
+        return not title or title == self._title
 
     def read_address(self, address: str) -> None:
         """Read the style sheet in a ``data:`` address; others are not fetched."""
         start, comma, data = address.partition(",")
         if not (comma and start.strip().lower().startswith("data:")):
             self.has_foreign = True
+            return
+        if not _IS_STYLE.match(start):
             return
         content = unquote_to_bytes(data.partition("#")[0])
         if start.lower().rstrip().endswith(";base64"):
@@ -265,22 +296,24 @@ class _SheetReader:
     def read(self, text: str) -> None:
         """Read the rules of a style sheet, with those of nested and imported ones."""
         opened = [self._outside]
+        can_import = True
         for mark, part in _parts(text):
             outer = opened[-1]
             if mark == "{":
+                can_import = False
                 opened.append(self._inner_rule(_COMMENT_MARKS.sub("", part), outer))
                 self.rules.append(opened[-1])
                 continue
             if part.startswith("@"):
-                self._read_statement(part, outer)
+                self._read_statement(part, outer, can_import=can_import)
             elif part:
                 outer.declarations.append(part)
             if mark == "}" and len(opened) > 1:
                 opened.pop()
 
-    def _read_statement(self, statement: str, outer: _StyleRule) -> None:
+    def _read_statement(self, statement: str, outer: _StyleRule, *, can_import: bool) -> None:
         name, text = _at_rule(statement)
-        if name == "@import" and not outer.selector:
+        if name == "@import" and can_import:
             self._import(unescaped(statement), outer)
         elif name == "@layer":
             for layer in text.split(","):

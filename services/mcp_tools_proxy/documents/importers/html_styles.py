@@ -12,7 +12,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_tools_proxy.documents.importers.css_colours import Colour, parse_colour
-from mcp_tools_proxy.documents.importers.css_values import each_side, length_px, ratio
+from mcp_tools_proxy.documents.importers.css_values import (
+    each_side,
+    length_px,
+    ratio,
+    words_of,
+)
 from mcp_tools_proxy.documents.importers.html_sheet import NO_DECLARATIONS, StyleSheet
 
 if TYPE_CHECKING:
@@ -267,7 +272,6 @@ _NO_MASK = re.compile(
     r"(?:linear|radial|conic)-gradient\((?:transparent|#0000|rgba?\([^()]*[,/]\s*0%?\)|to|left|right"
     r"|top|bottom|[\d.]+(?:deg|%|px)|[\s,])++\)"
 )
-_BETWEEN = re.compile(r"[\s,]+(?![^(]*\))")
 
 
 def _is_scaled_away(values: Mapping[str, str]) -> bool:
@@ -275,7 +279,7 @@ def _is_scaled_away(values: Mapping[str, str]) -> bool:
     if _ON_EDGE.search(transform):
         return True
     scales = [values.get("scale", ""), *_SCALE.findall(transform)]
-    numbers = (ratio(part) for it in scales for part in _BETWEEN.split(it.strip())[:2])
+    numbers = (ratio(part) for it in scales for part in words_of(it)[:2])
     if any(number is not None and abs(number) <= LEAST_SCALE for number in numbers):
         return True
     for found in _MATRIX.findall(transform):
@@ -344,7 +348,7 @@ def _is_moved_off(values: Mapping[str, str]) -> bool:
     moves = [("", values.get("translate", "")), *_MOVE.findall(values.get("transform", ""))]
     for axis, move in moves:
         # one percent is of the element itself
-        sizes = [length_px(it, percent=0.5) or 0 for it in _BETWEEN.split(move.strip())]
+        sizes = [length_px(it, percent=0.5) or 0 for it in words_of(move) or [""]]
         if axis != "z" and min(sizes) <= -FAR_OFF_PX:
             return True
         if axis in {"", "x"} and sizes[0] >= FAR_AFTER_PX:
@@ -451,8 +455,8 @@ def _fill(values: Mapping[str, str], inherited: Appearance) -> str:
 def _background(
     values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
 ) -> Colour | None:
-    images = values.get("background-image", "")
-    if "background" in attributes or "url(" in images or "gradient(" in images:
+    images = values.get("background-image") or ("url(" if "background" in attributes else "")
+    if "url(" in images or "gradient(" in images:
         return None
     value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
     words = _VALUES.findall(value)
