@@ -227,6 +227,8 @@ def test_other_styles_show(style: str) -> None:
         ".x{font-size:1px} .x{font:foo}",
         ".a{color:red} .b{color:red}" * 4_000 + ".x{display:none}",
         ".x{color:red}" * 4_000 + ".x{display:none}",
+        "".join(f".c{n}:not(.x),.md\\:c{n}{{color:red}}" for n in range(4_000))
+        + ".\\78:not(.z){opacity:0}",
     ],
 )
 def test_a_style_sheet_can_hide(sheet: str) -> None:

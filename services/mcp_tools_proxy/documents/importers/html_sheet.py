@@ -65,7 +65,7 @@ _MAX_IMPORTS = 5
 """Style sheets within the addresses of others."""
 
 _SCOPE = re.compile(r"\s*\(((?:[^()]|\([^()]*\))*)\)")
-_NAMES = re.compile(r"[.#]([\w-]+)")
+_NAMES = re.compile(r"[.#]((?:[\w-]|\\[0-9a-fA-F]{1,6}\s?|\\.)+)")
 _ATTRIBUTE = re.compile(r"\[[^\[\]\"']*(?:\"[^\"]*\"|'[^']*')?[^\[\]\"']*\]")
 _FUNCTION = re.compile(r":([\w-]+)\(([^()]*)\)")
 _SPECIFIC = (
@@ -203,11 +203,12 @@ def _may_match(selector: str, names: set[str]) -> bool:
     """Return whether a selector could match: its classes and ids are in the page."""
     if not selector or "::" in selector:
         return False
-    if "(" in selector or "\\" in selector:
+    if len(selector) > _MOST_SELECTOR_CHARS:
         return True
-    return all(
-        it.lower() in names for it in _NAMES.findall(_ATTRIBUTE.sub("", selector)) if it.isascii()
-    )
+    plain = _ATTRIBUTE.sub("", selector)
+    while "(" in plain and (simpler := _FUNCTION.sub("", plain)) != plain:
+        plain = simpler
+    return all(unescaped(it).lower() in names for it in _NAMES.findall(plain))
 
 
 def _check_siblings(tree: "LexborHTMLParser", selectors: Iterable[str]) -> None:
