@@ -91,7 +91,7 @@ class StyleSheet:
 
     def __init__(self, tree: "LexborHTMLParser") -> None:
         self._rules: dict[int, list[_AppliedRule]] = {}
-        reader = _SheetReader()
+        reader = _StyleReader()
         for element in tree.css("style, link"):
             _read_element(reader, element)
         self.is_whole = not reader.has_foreign
@@ -176,7 +176,7 @@ _OTHER_SELECTORS = (
 """Selectors that Lexbor does not read, as it reads them; states such as :not(:target) hold."""
 
 
-def _read_element(reader: "_SheetReader", element: "LexborNode") -> None:
+def _read_element(reader: "_StyleReader", element: "LexborNode") -> None:
     """Read the style sheet of a style or link element, if it applies to a window."""
     attributes = element.attributes
     if not (reader.is_preferred(attributes) and shows_media(attributes.get("media") or "")):
@@ -259,7 +259,7 @@ class _StyleRule(NamedTuple):
     layer: int = _NO_LAYER
 
 
-class _SheetReader:
+class _StyleReader:
     """Reads style sheets into rules."""
 
     def __init__(self) -> None:

@@ -222,9 +222,9 @@ def _cells(source: MarkdownProse) -> Iterator[_HiddenPart]:
             cells = _row(text, at, end)
             if not text[at:end].strip():
                 break
-            if len(cells) > columns:
-                start = cells[columns - 1] + 1
-                yield start, end, text[start:end].replace("|", " ")
+            start = cells[columns - 1] + 1 if len(cells) > columns else end
+            if excess := text[start:end].strip("| \t"):
+                yield start, end, excess.replace("|", " ")
             at = end + 1
 
 
