@@ -283,7 +283,10 @@ SOLID = '<a:solidFill><a:schemeClr val="{}"/></a:solidFill>'
         (anchored(size=0), True),
         (anchored(size=0, more="<a:bodyPr><a:spAutoFit/></a:bodyPr>"), True),
         (anchored(attributes='hidden="1"'), True),
-        (anchored(run=WHITE), False),
+        (anchored(run=WHITE), True),
+        (anchored(run=WHITE, more="<a:noFill/>"), True),
+        (anchored(run=WHITE) + paragraph_xml("x", properties=FILL), False),
+        (anchored(run=WHITE) + anchored(more="<a:gradFill/>").replace("secret", "x"), False),
         (anchored(run=WHITE, more=SOLID.format("lt1")), True),
         (anchored(run=WHITE, more=SOLID.format("accent1")), False),
         (anchored(run=WHITE, more="<a:gradFill/>"), False),
@@ -300,7 +303,8 @@ SOLID = '<a:solidFill><a:schemeClr val="{}"/></a:solidFill>'
         (vml("width:9pt;visibility:visible", "type='#t'", kind=HIDDEN_TYPE), False),
         (vml("width:90pt", run=WHITE), True),
         (vml("width:90pt", "fillcolor='#4f81bd [3204]'", run=WHITE), False),
-        (vml("width:90pt", "filled='f'", run=WHITE), False),
+        (vml("width:90pt", "filled='f'", run=WHITE), True),
+        (vml("width:90pt", "filled='f'", run=WHITE) + paragraph_xml("x", properties=FILL), False),
         (
             paragraph_xml(
                 "<w:r><w:pict><v:shape style='visibility:hidden'><v:textpath string='secret'/>"

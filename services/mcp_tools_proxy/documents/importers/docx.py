@@ -124,10 +124,13 @@ class _WordFile:
         self._prepare(root)
         self.state.listed_notes = listed_notes(root, self.styles)
         body = root.find("w_body")
+        page_colour = self._page_colour(root)
+        if not self._package.has_pictures:
+            self.shapes.set_page_colour(page_colour, [root, *self._margins()])
         story = WordStory(
             self,
             self._package.links,
-            StoryPlace("body", self._page_color(root)),
+            StoryPlace("body", page_colour),
             section_starts(sections),
         )
         blocks = [] if body is None else list(story.read(body))
@@ -192,7 +195,14 @@ class _WordFile:
         mark_open_fields(root)
         self.shapes.add_types(root)
 
-    def _page_color(self, root: Element) -> Colour | None:
+    def _margins(self) -> Iterator[Element]:
+        """Yield the roots of all headers and footers. Raises ImportFailed."""
+        names = {
+            it.target for it in self._package.links.values() if it.kind in ("header", "footer")
+        }
+        yield from (root for name in names if (root := self._package.part(name)) is not None)
+
+    def _page_colour(self, root: Element) -> Colour | None:
         background = root.find("w_background")
         if background is None or not is_set(self._settings, "w_displayBackgroundShape"):
             return WHITE

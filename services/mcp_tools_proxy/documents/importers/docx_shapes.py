@@ -1,7 +1,7 @@
 """Shapes of Word files: the text boxes in them, and which of them nobody can see."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -22,6 +22,7 @@ _VML_SHAPES = frozenset(
 )
 _PARTS = ("w_txbxContent", "v_textpath", "v_imagedata")
 _FILLS = ("a_solidFill", "a_gradFill", "a_pattFill")
+_ALL_FILLS = (*_FILLS, "a_noFill", "a_blipFill", "a_grpFill")
 _OFF = ("f", "false", "0")
 
 
@@ -52,11 +53,32 @@ class WordShapes:
         self._colours = colours
         self._page = page
         self._types: dict[str, Element] = {}
+        self._behind: Colour | None = None
+        """The colour behind shapes without a fill, if it is known."""
 
     def add_types(self, root: Element) -> None:
         """Store the types of shapes that a part defines."""
         for element in root.iter("v_shapetype"):
             self._types[element.get("id", "")] = element
+
+    def set_page_colour(self, colour: Colour | None, parts: Iterable[Element]) -> None:
+        """Set the colour behind shapes without a fill of a file without pictures.
+
+        It stays unknown if filled shapes or shaded text in the parts can be behind them.
+        """
+        for element in (it for part in parts for it in part.iter()):
+            match element.tag:
+                case "w_drawing":
+                    is_ground = self.covers(element)
+                case "w_pict":
+                    is_ground = self.covers_in_vml(element)
+                case "w_shd":
+                    is_ground = self._colours.behind(element, colour) != colour
+                case _:
+                    continue
+            if is_ground:
+                return
+        self._behind = colour
 
     def is_drawing_hidden(self, drawing: Element, *, is_in_cell: bool) -> bool:
         """Return whether a drawing (``w_drawing``) is hidden, too small, or off the page."""
@@ -143,16 +165,24 @@ class WordShapes:
         if properties is not None and _is_true(properties.get("hidden")):
             outer = outer._replace(is_hidden=True)
         if shape.tag == "wps_wsp":
-            return outer._replace(background=self._fill(shape.find("wps_spPr")))
+            return outer._replace(background=self._fill(shape))
         return outer
 
-    def _fill(self, properties: Element | None) -> Colour | None:
-        for fill in properties if properties is not None else ():
-            if fill.tag == "a_solidFill":
-                paints = self._colours.drawings.paints(fill)
-                if paints and paints[0].opacity == 1:
-                    return paints[0].colour
-        return None
+    def _fill(self, shape: Element) -> Colour | None:
+        """Return the colour behind the text of a shape."""
+        properties = shape.find("wps_spPr")
+        fill = (
+            next((it for it in properties if it.tag in _ALL_FILLS), None)
+            if (properties is not None)
+            else None
+        )
+        reference = shape.find("wps_style/a_fillRef")
+        if fill is None and reference is not None and reference.get("idx", "0") != "0":
+            return None
+        if fill is None or fill.tag == "a_noFill":
+            return self._behind
+        paints = self._colours.drawings.paints(fill) if fill.tag == "a_solidFill" else None
+        return paints[0].colour if paints and paints[0].opacity == 1 else None
 
     def _vml(self, shape: Element, outer: _Shape) -> _Shape:
         kind = self._types.get(shape.get("type", "").removeprefix("#"))
@@ -183,7 +213,9 @@ class WordShapes:
             next((value for it in looks if (value := it.get(name))), default)
             for name, default in (("filled", "t"), ("fillcolor", "white"))
         )
-        if filled in _OFF or any(it.find("v_fill") is not None for it in looks):
+        if filled in _OFF:
+            return self._behind
+        if any(it.find("v_fill") is not None for it in looks):
             return None
         return parse_colour(colour.partition("[")[0].strip().lower(), None)
 

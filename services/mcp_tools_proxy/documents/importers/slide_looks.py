@@ -58,6 +58,17 @@ def _is_unseen(paints: Sequence[Paint] | None, grounds: Sequence[Colour | None])
     )
 
 
+class SlideTheme:
+    """The colours of a theme, and its fills of shapes and backgrounds."""
+
+    def __init__(self, root: Element | None) -> None:
+        self.colours = theme_colours(root)
+        self.fills, self.backgrounds = (
+            [] if root is None else [it for found in root.iter(tag) for it in found]
+            for tag in ("a:fillStyleLst", "a:bgFillStyleLst")
+        )
+
+
 class SlideDesign:
     """The colours and text styles that a slide has from its layout, master and theme."""
 
@@ -65,18 +76,15 @@ class SlideDesign:
         self,
         slide: Element,
         layers: Sequence[Element],
-        theme: Element | None,
+        theme: SlideTheme,
         default_text: Element | None,
     ) -> None:
         master = layers[-1] if layers else None
         mapping = _of(slide, "p:clrMapOvr", "a:overrideClrMapping")
         mapping = _of(master, "p:clrMap") if mapping is None else mapping
         names = {} if mapping is None else dict(mapping.attrib)
-        self._colours = theme_colours(theme).mapped(names)
-        self._fills, self._backgrounds = (
-            [] if theme is None else [it for found in theme.iter(tag) for it in found]
-            for tag in ("a:fillStyleLst", "a:bgFillStyleLst")
-        )
+        self._colours = theme.colours.mapped(names)
+        self._theme = theme
         self._text_styles = _of(master, "p:txStyles")
         self._default_text = default_text
         self.background = self._background([slide, *layers], is_light=names.get("bg1") != "dk1")
@@ -155,7 +163,7 @@ class SlideDesign:
         """Return the colour of a fill of the theme, which has the colour of the reference."""
         number = reference.get("idx", "")
         at = int(number) if number.isdecimal() and len(number) < 6 else 0
-        fills = self._fills if at < _FIRST_BACKGROUND else self._backgrounds
+        fills = self._theme.fills if at < _FIRST_BACKGROUND else self._theme.backgrounds
         at -= 1 if at < _FIRST_BACKGROUND else _FIRST_BACKGROUND
         own = self._colours.paint(reference[0]).colour if len(reference) else None
         if own is None or not 0 <= at < len(fills) or fills[at].tag != "a:solidFill":

@@ -1,6 +1,6 @@
 """The shapes of slides, layouts and masters, with their places."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import cos, radians, sin
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -78,11 +78,24 @@ class SlideShape(NamedTuple):
     is_hidden: bool = False
 
 
+class Relation(NamedTuple):
+    """A relation of a part: the last word of its type, and the part or address."""
+
+    kind: str
+    target: str
+
+
+def first_target(relations: Mapping[str, Relation], kind: str) -> str:
+    """Return the first part that another one names as ``kind``, or ""."""
+    return next((it.target for it in relations.values() if it.kind == kind), "")
+
+
 class SlideLayer:
     """The shapes of a layout or master; slides refer to its placeholders."""
 
-    def __init__(self, root: Element) -> None:
+    def __init__(self, root: Element, relations: Mapping[str, Relation]) -> None:
         self.root = root
+        self.relations = relations
         self.shapes = shapes_of(root)
         self._placeholders: dict[tuple[str | None, str | None], SlideShape] = {}
         for shape in self.shapes:

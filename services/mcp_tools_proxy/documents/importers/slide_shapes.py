@@ -13,15 +13,18 @@ from mcp_tools_proxy.documents.importers.slide_looks import (
     TITLES,
     ShapeFill,
     SlideDesign,
+    SlideTheme,
     TextLook,
     fill_in,
 )
 from mcp_tools_proxy.documents.importers.slide_places import (
     Frame,
+    Relation,
     SlideLayer,
     SlideShape,
     child,
     children,
+    first_target,
     geometry_of,
     kind_of,
     shapes_of,
@@ -74,18 +77,11 @@ _LEAST_SHARE = 100
 _SMALLEST_PICTURE = 500
 """Nobody sees a picture of less than this share of the slide's width or height."""
 
-_MAX_COVERS = 500
-"""Filled shapes of a slide that are compared with each other; a drawing had 400."""
+_MAX_COMPARISONS = 10_000_000
+"""Pairs of a shape and one that may be behind or in front of it; 100 slides have 200,000."""
 
 _RUNS = ("a:r", "a:fld", "mc:AlternateContent", f"{{{_DRAWING_2010}}}m")
 _FILE_NAME = re.compile(r"\S+\.\w{3,4}|")
-
-
-class Relation(NamedTuple):
-    """A relation of a part: the last word of its type, and the part or address."""
-
-    kind: str
-    target: str
 
 
 class SlidePackage:
@@ -94,6 +90,8 @@ class SlidePackage:
     def __init__(self, data: bytes) -> None:
         self._archive = XmlArchive(data, ".pptx", max_tokens=_MAX_TOKENS)
         self._layers: dict[str, SlideLayer] = {}
+        self._themes: dict[str, SlideTheme] = {}
+        self._comparisons = 0
 
     def parse(self, part: str) -> Element:
         """Return the root of a part; an empty element if it is missing."""
@@ -101,12 +99,25 @@ class SlidePackage:
         return Element("") if root is None else root
 
     def layer(self, part: str) -> SlideLayer:
-        """Return a layout, master or theme, which consecutive slides often share."""
+        """Return a layout or master, which consecutive slides often share."""
         if part not in self._layers:
             if len(self._layers) >= _MAX_SHARED:
                 self._layers.clear()
-            self._layers[part] = SlideLayer(self.parse(part))
+            self._layers[part] = SlideLayer(self.parse(part), self.relations(part))
         return self._layers[part]
+
+    def theme(self, part: str) -> SlideTheme:
+        """Return a theme; "" is the usual one."""
+        if part not in self._themes:
+            if len(self._themes) >= _MAX_SHARED:
+                self._themes.clear()
+            self._themes[part] = SlideTheme(self.parse(part) if part else None)
+        return self._themes[part]
+
+    def can_compare(self, count: int) -> bool:
+        """Return whether the shapes of the file can be compared ``count`` times more."""
+        self._comparisons += count
+        return self._comparisons <= _MAX_COMPARISONS
 
     def relations(self, part: str) -> Mapping[str, Relation]:
         """Return the relations of a part by their id."""
@@ -164,45 +175,47 @@ class SlideReader:
         self._package = package
         self._relations = package.relations(part)
         self._page = Frame(0, 0, *size)
-        layout = next(package.related(part, "slideLayout"), "")
-        master = next(package.related(layout, "slideMaster"), "") if layout else ""
-        themes = [
-            *(package.related(part, "themeOverride")),
-            *(package.related(layout, "themeOverride") if layout else ()),
-            *(package.related(master, "theme") if master else ()),
-        ]
-        self._layers = [package.layer(it) for it in (layout, master) if it]
+        self._layers: list[SlideLayer] = []
+        sources = [self._relations]
+        for kind in ("slideLayout", "slideMaster"):
+            if name := first_target(sources[-1], kind):
+                self._layers.append(package.layer(name))
+                sources.append(self._layers[-1].relations)
+        kinds = ["themeOverride", "themeOverride", "theme"][: len(sources)]
+        themes = (first_target(it, kind) for it, kind in zip(sources, kinds, strict=True))
         self._design = SlideDesign(
             self.root,
             [it.root for it in self._layers],
-            package.layer(themes[0]).root if themes else None,
+            package.theme(next(filter(None, themes), "")),
             default_text,
         )
         self._covers: list[_Cover] = []
         """From back to front."""
         self._can_cover = next(self.root.iter("p:timing"), None) is None
         """Whether nothing moves, so that a shape hides what is behind it."""
+        self._is_crowded = False
+        """Whether there are too many shapes to compare their places."""
 
     def read(self) -> tuple[str, str]:
         """Return the title, and the visible text as HTML, from top to bottom."""
         shapes = [
-            it._replace(frame=it.frame or next((t.frame for t in self._templates(it)), None))
-            for it in shapes_of(self.root)
+            it._replace(frame=it.frame or self._inherited_frame(it)) for it in shapes_of(self.root)
         ]
         numbers = {id(it.element): number for number, it in enumerate(shapes)}
         for layer in reversed(self._shown_layers()):
             self._add_covers(-1, (it for it in layer.shapes if it.placeholder is None))
         for number, shape in enumerate(shapes):
             self._add_covers(number, [shape])
+        self._is_crowded = not self._package.can_compare(len(shapes) * len(self._covers))
         title, texts = "", []
         for shape in sorted(shapes, key=self._order):
-            kind = kind_of(shape)
-            if self._is_hidden(shape, numbers[id(shape.element)]):
+            kind, number = kind_of(shape), numbers[id(shape.element)]
+            if self._is_hidden(shape, number):
                 self.hidden_chars += letters_in(shape.element)
             elif kind in TITLES and not title:
-                title = self._title(shape, numbers[id(shape.element)])
+                title = self._title(shape, number)
             elif kind != "sldNum":
-                texts.append(self._shape_html(shape, numbers[id(shape.element)]))
+                texts.append(self._shape_html(shape, number))
         return title, "".join(texts)
 
     def _shown_layers(self) -> list[SlideLayer]:
@@ -231,6 +244,9 @@ class SlideReader:
                 placeholder = match.placeholder
         return found
 
+    def _inherited_frame(self, shape: SlideShape) -> Frame | None:
+        return next((it.frame for it in self._templates(shape) if it.frame), None)
+
     def _add_covers(self, number: int, shapes: Iterable[SlideShape]) -> None:
         for shape in shapes:
             fill = self._fill(shape)
@@ -242,9 +258,9 @@ class SlideReader:
 
     def _has_room(self, one: Frame, other: Frame) -> bool:
         """Return whether a letter has room where two frames overlap."""
-        return all(
-            shared >= whole / _LEAST_SHARE
-            for shared, whole in zip(one.shared(other), self._page[2:], strict=True)
+        width, height = one.shared(other)
+        return (
+            width * _LEAST_SHARE >= self._page.width and height * _LEAST_SHARE >= self._page.height
         )
 
     def _fill(self, shape: SlideShape) -> ShapeFill:
@@ -279,7 +295,7 @@ class SlideReader:
             self._can_cover
             and shape.element.tag == "p:sp"
             and frame.width * frame.height > 0
-            and len(self._covers) <= _MAX_COVERS
+            and not self._is_crowded
             and any(
                 it.number > number and it.is_opaque and it.frame.contains(frame)
                 for it in self._covers
@@ -291,7 +307,7 @@ class SlideReader:
         fill = self._fill(shape)
         if shape.element.tag == "p:sp" and fill.is_filled:
             return [fill.colour]
-        if len(self._covers) > _MAX_COVERS:
+        if self._is_crowded:
             return [None]
         frame = self._text_frame(shape)
         grounds = []
