@@ -34,7 +34,7 @@ class ShapePart(NamedTuple):
     background: Colour | None = None
 
 
-class _Shape(NamedTuple):
+class _WordShape(NamedTuple):
     """A shape around others; a free one is not in a group, which has coordinates of its own."""
 
     is_hidden: bool = False
@@ -43,7 +43,7 @@ class _Shape(NamedTuple):
     is_in_cell: bool = False
 
 
-_TOP = _Shape()
+_TOP = _WordShape()
 
 
 class WordShapes:
@@ -147,7 +147,7 @@ class WordShapes:
             if shape.tag in _VML_SHAPES and not self._vml(shape, _TOP).is_hidden
         )
 
-    def _parts_in(self, element: Element, outer: _Shape) -> Iterator[ShapePart]:
+    def _parts_in(self, element: Element, outer: _WordShape) -> Iterator[ShapePart]:
         for child in element:
             if child.tag in _PARTS:
                 yield ShapePart(child, outer.is_hidden, outer.background)
@@ -159,7 +159,7 @@ class WordShapes:
             else:
                 yield from self._parts_in(child, self._drawn(child, outer))
 
-    def _drawn(self, shape: Element, outer: _Shape) -> _Shape:
+    def _drawn(self, shape: Element, outer: _WordShape) -> _WordShape:
         """Return a shape or group of DrawingML."""
         properties = next((it for it in shape if it.tag.endswith("cNvPr")), None)
         if properties is not None and _is_true(properties.get("hidden")):
@@ -184,7 +184,7 @@ class WordShapes:
         paints = self._colours.drawings.paints(fill) if fill.tag == "a_solidFill" else None
         return paints[0].colour if paints and paints[0].opacity == 1 else None
 
-    def _vml(self, shape: Element, outer: _Shape) -> _Shape:
+    def _vml(self, shape: Element, outer: _WordShape) -> _WordShape:
         kind = self._types.get(shape.get("type", "").removeprefix("#"))
         style = {**({} if kind is None else _style(kind)), **_style(shape)}
         is_hidden = style.get("visibility") == "hidden" or style.get("display") == "none"
@@ -200,7 +200,7 @@ class WordShapes:
                 )
                 or self._is_vml_off(style, (width or 0, height or 0), is_in_cell=outer.is_in_cell)
             )
-        return _Shape(
+        return _WordShape(
             outer.is_hidden or is_hidden,
             self._vml_fill(shape, kind),
             is_free=shape.tag != "v_group" and outer.is_free,

@@ -14,7 +14,7 @@ _ROUNDING = 1
 _MAX_GROUPS = 20
 
 
-class Frame(NamedTuple):
+class SlideFrame(NamedTuple):
     """A rectangle on a slide."""
 
     left: float
@@ -22,29 +22,29 @@ class Frame(NamedTuple):
     width: float
     height: float
 
-    def shared(self, other: "Frame") -> tuple[float, float]:
+    def shared(self, other: "SlideFrame") -> tuple[float, float]:
         """Return the width and height that both have; they are negative if there is none."""
         return (
             min(self.left + self.width, other.left + other.width) - max(self.left, other.left),
             min(self.top + self.height, other.top + other.height) - max(self.top, other.top),
         )
 
-    def contains(self, other: "Frame") -> bool:
+    def contains(self, other: "SlideFrame") -> bool:
         """Return whether another frame is within this one."""
         width, height = self.shared(other)
         return width >= other.width - _ROUNDING and height >= other.height - _ROUNDING
 
-    def wider(self, x: float, y: float) -> "Frame":
+    def wider(self, x: float, y: float) -> "SlideFrame":
         """Return a frame with more room on each side."""
-        return Frame(self.left - x, self.top - y, self.width + 2 * x, self.height + 2 * y)
+        return SlideFrame(self.left - x, self.top - y, self.width + 2 * x, self.height + 2 * y)
 
-    def turned(self, degrees: float) -> "Frame":
+    def turned(self, degrees: float) -> "SlideFrame":
         """Return the frame around this one if it is turned about its centre."""
         angle = radians(degrees)
         across, along = abs(cos(angle)), abs(sin(angle))
         width = self.width * across + self.height * along
         height = self.width * along + self.height * across
-        return Frame(
+        return SlideFrame(
             self.left + (self.width - width) / 2,
             self.top + (self.height - height) / 2,
             width,
@@ -60,8 +60,8 @@ class _Scale(NamedTuple):
     left: float = 0
     top: float = 0
 
-    def apply(self, frame: Frame) -> Frame:
-        return Frame(
+    def apply(self, frame: SlideFrame) -> SlideFrame:
+        return SlideFrame(
             frame.left * self.x + self.left,
             frame.top * self.y + self.top,
             frame.width * self.x,
@@ -73,7 +73,7 @@ class SlideShape(NamedTuple):
     """A shape, picture or table; its frame is None if it is that of its layout."""
 
     element: Element
-    frame: Frame | None
+    frame: SlideFrame | None
     placeholder: Element | None
     is_hidden: bool = False
 
@@ -191,7 +191,7 @@ def _has_hidden(element: Element) -> bool:
     return properties is not None and properties.get("hidden") in ("1", "true")
 
 
-def _frame(element: Element) -> Frame | None:
+def _frame(element: Element) -> SlideFrame | None:
     transform = child(element, "p:spPr", "a:xfrm")
     if transform is None:
         transform = child(element, "p:xfrm")
@@ -202,11 +202,11 @@ def _frame(element: Element) -> Frame | None:
     return frame and (frame.turned(turn) if turn else frame)
 
 
-def _box(transform: Element, place: str, size: str) -> Frame | None:
+def _box(transform: Element, place: str, size: str) -> SlideFrame | None:
     off, ext = child(transform, place), child(transform, size)
     if off is None or ext is None:
         return None
-    return Frame(
+    return SlideFrame(
         whole_number(off, "x", 0),
         whole_number(off, "y", 0),
         whole_number(ext, "cx", 0),

@@ -18,8 +18,8 @@ from mcp_tools_proxy.documents.importers.slide_looks import (
     fill_in,
 )
 from mcp_tools_proxy.documents.importers.slide_places import (
-    Frame,
     Relation,
+    SlideFrame,
     SlideLayer,
     SlideShape,
     child,
@@ -144,7 +144,7 @@ class _Cover(NamedTuple):
     """
 
     number: int
-    frame: Frame
+    frame: SlideFrame
     colour: Colour | None
     is_opaque: bool
 
@@ -174,7 +174,7 @@ class SlideReader:
         self.root = package.parse(part)
         self._package = package
         self._relations = package.relations(part)
-        self._page = Frame(0, 0, *size)
+        self._page = SlideFrame(0, 0, *size)
         self._layers: list[SlideLayer] = []
         sources = [self._relations]
         for kind in ("slideLayout", "slideMaster"):
@@ -244,7 +244,7 @@ class SlideReader:
                 placeholder = match.placeholder
         return found
 
-    def _inherited_frame(self, shape: SlideShape) -> Frame | None:
+    def _inherited_frame(self, shape: SlideShape) -> SlideFrame | None:
         return next((it.frame for it in self._templates(shape) if it.frame), None)
 
     def _add_covers(self, number: int, shapes: Iterable[SlideShape]) -> None:
@@ -256,7 +256,7 @@ class SlideReader:
             if self._has_room(shape.frame, shape.frame):
                 self._covers.append(_Cover(number, shape.frame, fill.colour, is_opaque))
 
-    def _has_room(self, one: Frame, other: Frame) -> bool:
+    def _has_room(self, one: SlideFrame, other: SlideFrame) -> bool:
         """Return whether a letter has room where two frames overlap."""
         width, height = one.shared(other)
         return (
@@ -289,7 +289,7 @@ class SlideReader:
             return True
         return self._is_covered(shape, frame, number)
 
-    def _is_covered(self, shape: SlideShape, frame: Frame, number: int) -> bool:
+    def _is_covered(self, shape: SlideShape, frame: SlideFrame, number: int) -> bool:
         """Return whether another shape is in front of all of a text box."""
         return (
             self._can_cover
@@ -318,7 +318,7 @@ class SlideReader:
                     return grounds
         return [*grounds, self._design.background]
 
-    def _text_frame(self, shape: SlideShape) -> Frame:
+    def _text_frame(self, shape: SlideShape) -> SlideFrame:
         """Return where the text of a shape can be: it can be larger than the shape."""
         if shape.frame is None:
             return self._page
