@@ -325,6 +325,11 @@ SOLID = '<a:solidFill><a:schemeClr val="{}"/></a:solidFill>'
             True,
         ),
         (paragraph_xml("secret", properties='<w:framePr w:x="-900" w:w="4000"/>'), False),
+        (paragraph_xml("secret", properties='<w:framePr w:hAnchor="page" w:x="-900"/>'), False),
+        (
+            paragraph_xml("secret", properties='<w:framePr w:x="-9999" w:w="9" w:xAlign="left"/>'),
+            False,
+        ),
         (paragraph_xml("secret", properties='<w:spacing w:line="1" w:lineRule="exact"/>'), True),
         (paragraph_xml("secret", properties='<w:spacing w:line="240" w:lineRule="exact"/>'), False),
     ],

@@ -209,3 +209,17 @@ def test_hidden_text_of_titles_notes_and_headers_is_left_out() -> None:
     assert "secret" not in "".join(document.pages)
     assert "See annex." in document.pages[0]
     assert document.warnings[0].message == "18 letters of hidden text were left out"
+
+
+def test_white_text_in_a_filled_header_or_shape_is_seen() -> None:
+    white = '<text:p><text:span text:style-name="W">shown</text:span></text:p>'
+    band = "<style:header-footer-properties fo:background-color='#1f3864'/>"
+    header = f"<style:master-page><style:header>{white}</style:header></style:master-page>"
+    document = imported(
+        f"<text:p><draw:custom-shape>{white}</draw:custom-shape></text:p>",
+        style("W", WHITE),
+        layout("") + band + header + style("W", WHITE),
+    )
+    assert "[Header: shown]" in document.pages[0]
+    assert document.pages[0].endswith("shown")
+    assert document.warnings == ()

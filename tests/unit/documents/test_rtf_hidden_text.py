@@ -56,7 +56,7 @@ def is_hidden(body: str, styles: str = "") -> bool:
         (r"\pard\sl-240\slmult0 secret\par", False),
         (r"\pard\sl1\slmult1 secret\par", False),
         (r"\pard\posx-30000\absw100 secret\par", True),
-        (r"\pard\posnegy-30000 secret\par", True),
+        (r"\pard\posnegy-40000 secret\par", True),
         (r"\pard\phpg\posx-200\absw100 secret\par", True),
         (r"\pard\posx-200\absw3000 secret\par", False),
         (r"\pard\posx-30000\absw100 \pard secret\par", False),

@@ -206,6 +206,8 @@ class _WordFile:
         background = root.find("w_background")
         if background is None or not is_set(self._settings, "w_displayBackgroundShape"):
             return WHITE
+        if background.find("v_background/v_fill") is not None:
+            return None
         return self.colours.read(background, "w_color", "w_themeColor") or (
             WHITE if background.get("w_color", "auto") == "auto" else None
         )

@@ -19,8 +19,11 @@ class PageArea(NamedTuple):
     top: int = 1_440 * TWIP
     has_columns: bool = False
 
-    def is_off(self, place: int, size: int, base: str, *, is_vertical: bool) -> bool:
-        """Return whether a shape is off the page; ``base`` is from where its place counts."""
+    def is_off(self, place: int, size: int | None, base: str, *, is_vertical: bool) -> bool:
+        """Return whether a shape is off the page; ``base`` is from where its place counts.
+
+        A shape of unknown size can have that of a page.
+        """
         length = self.height if is_vertical else self.width
         margin = self.top if is_vertical else self.left
         farthest = length
@@ -28,6 +31,7 @@ class PageArea(NamedTuple):
             farthest = 0
         elif base == "margin" or (base in ("column", "text") and not self.has_columns):
             farthest = length if is_vertical and base != "margin" else margin
+        size = length if size is None else size
         return farthest + place + size <= 0 or place >= length
 
 

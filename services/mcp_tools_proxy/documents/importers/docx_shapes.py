@@ -26,6 +26,10 @@ _ALL_FILLS = (*_FILLS, "a_noFill", "a_blipFill", "a_grpFill")
 _OFF = ("f", "false", "0")
 
 
+_Size = tuple[int | None, int | None]
+"""Width and height; None if they depend on the page."""
+
+
 class ShapePart(NamedTuple):
     """A text box, word art or picture of a shape, with the colour behind it."""
 
@@ -93,26 +97,30 @@ class WordShapes:
                 None if size is None else _whole(size.get(it, "")) for it in ("cx", "cy")
             )
             is_relative = any(it.tag.endswith(("sizeRelH", "sizeRelV")) for it in place)
-            if not is_relative and _is_small(
-                width, height, fits=next(place.iter("a_spAutoFit"), None) is not None
-            ):
+            if is_relative:
+                width = height = None
+            if _is_small(width, height, fits=next(place.iter("a_spAutoFit"), None) is not None):
                 return True
-            if self._is_anchor_off(place, (width or 0, height or 0), is_in_cell=is_in_cell):
+            if self._is_anchor_off(place, (width, height), is_in_cell=is_in_cell):
                 return True
         return False
 
     def is_frame_off(self, frame: Element) -> bool:
         """Return whether a frame of paragraphs (``w_framePr``) is off the page."""
-        for place, size, anchor in (("w_x", "w_w", "w_hAnchor"), ("w_y", "w_h", "w_vAnchor")):
-            found = _whole(frame.get(place, ""))
-            if found is not None and self._page.is_off(
-                found * TWIP,
-                (_whole(frame.get(size, "")) or 0) * TWIP,
-                frame.get(anchor, "text"),
-                is_vertical=place == "w_y",
-            ):
-                return True
-        return False
+        width, height = (_whole(frame.get(name, "")) for name in ("w_w", "w_h"))
+        if frame.get("w_hRule") != "exact":
+            height = None
+        return any(
+            (place := _whole(frame.get(f"w_{axis}", ""))) is not None
+            and f"w_{axis}Align" not in frame.attrib
+            and self._page.is_off(
+                place * TWIP,
+                size and size * TWIP,
+                frame.get(f"w_{anchor}Anchor", "text"),
+                is_vertical=axis == "y",
+            )
+            for axis, anchor, size in (("x", "h", width), ("y", "v", height))
+        )
 
     def covers(self, drawing: Element) -> bool:
         """Return whether text of any colour can stand on a drawing."""
@@ -191,14 +199,14 @@ class WordShapes:
         width, height = (_length(style.get(it, "")) for it in ("width", "height"))
         if outer.is_free:
             boxes = (_style_text(it) for it in shape.iter("v_textbox"))
+            width = None if "mso-width-percent" in style else width
+            height = None if "mso-height-percent" in style else height
             is_hidden = (
                 is_hidden
                 or _is_small(
-                    None if "mso-width-percent" in style else width,
-                    None if "mso-height-percent" in style else height,
-                    fits=any("mso-fit-shape-to-text:t" in it for it in boxes),
+                    width, height, fits=any("mso-fit-shape-to-text:t" in it for it in boxes)
                 )
-                or self._is_vml_off(style, (width or 0, height or 0), is_in_cell=outer.is_in_cell)
+                or self._is_vml_off(style, (width, height), is_in_cell=outer.is_in_cell)
             )
         return _WordShape(
             outer.is_hidden or is_hidden,
@@ -219,7 +227,7 @@ class WordShapes:
             return None
         return parse_colour(colour.partition("[")[0].strip().lower(), None)
 
-    def _is_anchor_off(self, place: Element, size: tuple[int, int], *, is_in_cell: bool) -> bool:
+    def _is_anchor_off(self, place: Element, size: _Size, *, is_in_cell: bool) -> bool:
         if _is_true(place.get("simplePos")):
             point = place.find("wp_simplePos")
             found = [(0 if point is None else _whole(point.get(it, "")), "page") for it in "xy"]
@@ -235,9 +243,7 @@ class WordShapes:
             ]
         return self._is_off_page(found, size, is_in_cell=is_in_cell)
 
-    def _is_vml_off(
-        self, style: Mapping[str, str], size: tuple[int, int], *, is_in_cell: bool
-    ) -> bool:
+    def _is_vml_off(self, style: Mapping[str, str], size: _Size, *, is_in_cell: bool) -> bool:
         if style.get("position") != "absolute":
             return False
         found = [
@@ -252,7 +258,7 @@ class WordShapes:
         return self._is_off_page(found, size, is_in_cell=is_in_cell)
 
     def _is_off_page(
-        self, places: list[tuple[int | None, str]], size: tuple[int, int], *, is_in_cell: bool
+        self, places: list[tuple[int | None, str]], size: _Size, *, is_in_cell: bool
     ) -> bool:
         return any(
             place is not None

@@ -74,6 +74,9 @@ _TAGS = {
     "table:table-row": "tr",
     "draw:text-box": "div",
 }
+_SHAPES = tuple(
+    f"draw:{it}" for it in ("custom-shape", "rect", "ellipse", "circle", "polygon", "path")
+)
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
 _FORMULA = "application/vnd.oasis.opendocument.formula"
 _ENTRY = re.compile(r"file-entry\b([^<>]*)>")
@@ -172,6 +175,7 @@ class OpenDocumentText:
             "table:table-cell": self._cell,
             "table:table-header-rows": self._header_rows,
             "draw:frame": self._frame,
+            **dict.fromkeys(_SHAPES, self._shape),
             "field:fieldmark": self._form_field,
             "draw:control": self._control,
         }
@@ -226,7 +230,7 @@ class OpenDocumentText:
         )
         texts: dict[str, None] = {}
         for it in margins:
-            self._blank_hidden(it)
+            self._blank_hidden(it, appearance(Appearance(), self._styles.margin, {}))
             texts[running_title(_margin_lines(it))] = None
         return "".join(f"<p>[{place.capitalize()}: {escape(it)}]</p>" for it in texts if it)
 
@@ -367,6 +371,11 @@ class OpenDocumentText:
                 return math
         found = (it.text or "" for it in element if it.tag in ("svg:desc", "svg:title"))
         return escape(next(filter(None, found), ""))
+
+    def _shape(self, element: Element) -> str:
+        """Return the text of a shape, which can have a fill behind it."""
+        inner = self._inner(element)
+        return f'<div style="background-image: url(x)">{inner}</div>' if inner.strip() else ""
 
     def _formula(self, element: Element) -> str:
         """Return an embedded formula as MathML, or "" for another object."""

@@ -1,7 +1,7 @@
 """Styles of OpenDocument texts: their names, and how text in them looks, as CSS."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from xml.etree.ElementTree import Element
 
 _FAMILIES = {
@@ -32,27 +32,29 @@ class OpenStyles:
     def __init__(self) -> None:
         self._styles: dict[_Key, Element] = {}
         self._looks: dict[_Key, Mapping[str, str]] = {}
-        self._grounds: set[str] = set()
+        self._page_grounds: set[str] = set()
+        self._margin_grounds: set[str] = set()
 
     def add(self, root: Element) -> None:
         """Add the styles of a part."""
         for style in root.iter("style:style"):
             key = (style.get("style:family", _ANY), style.get("style:name", ""))
             self._styles[key] = style
-        for page in root.iter("style:page-layout-properties"):
-            has_picture = page.get("draw:fill", "none") not in ("none", "solid") or any(
-                it.tag == "style:background-image" and (len(it) or it.get("xlink:href"))
-                for it in page
-            )
-            ground = page.get("fo:background-color", "transparent")
-            self._grounds.add("" if has_picture else ground.replace("transparent", _WHITE))
+        for part, grounds in (
+            ("style:page-layout-properties", self._page_grounds),
+            ("style:header-footer-properties", self._margin_grounds),
+        ):
+            grounds |= {_ground(it) for it in root.iter(part)}
 
     @property
     def page(self) -> Mapping[str, str]:
         """How pages look: text has an automatic colour, which is seen on any background."""
-        ground = next(iter(self._grounds), _WHITE) if len(self._grounds) < 2 else ""
-        name = "background-color" if ground else "background-image"
-        return {"color": "auto", name: ground or "url(x)"}
+        return _paper(self._page_grounds or {_WHITE})
+
+    @property
+    def margin(self) -> Mapping[str, str]:
+        """How headers and footers look."""
+        return _paper((self._page_grounds or {_WHITE}) | self._margin_grounds)
 
     def names(self, element: Element) -> Iterator[str]:
         """Yield the name of an element's style, then those of its parents."""
@@ -102,6 +104,22 @@ def is_hidden(element: Element) -> bool:
 def css_of(look: Mapping[str, str]) -> str:
     """Return declarations as CSS."""
     return ";".join(f"{name}:{value}" for name, value in look.items())
+
+
+def _ground(properties: Element) -> str:
+    """Return the background of pages or margins; "" for a picture."""
+    has_picture = properties.get("draw:fill", "none") not in ("none", "solid") or any(
+        it.tag == "style:background-image" and (len(it) or it.get("xlink:href"))
+        for it in properties
+    )
+    ground = properties.get("fo:background-color", "transparent")
+    return "" if has_picture else ground.replace("transparent", _WHITE)
+
+
+def _paper(grounds: Set[str]) -> Mapping[str, str]:
+    ground = next(iter(grounds)) if len(grounds) == 1 else ""
+    name = "background-color" if ground else "background-image"
+    return {"color": "auto", name: ground or "url(x)"}
 
 
 def _own_look(style: Element) -> Mapping[str, str]:

@@ -115,18 +115,20 @@ class RtfPlace(NamedTuple):
     top: int | None = None
     right: int | None = None
     bottom: int | None = None
-    width: int = 0
+    width: int | None = None
+    """Of a frame."""
     across: str = "column"
     down: str = "text"
 
     def is_unseen(self, page: PageArea) -> bool:
         """Return whether it is off the page, or has no width."""
-        width = self.width
+        width, height = self.width or None, None
         if self.left is not None and self.right is not None:
             width = self.right - self.left
             if width <= _SMALLEST_TWIPS:
                 return True
-        height = 0 if self.top is None or self.bottom is None else self.bottom - self.top
+        if self.top is not None and self.bottom is not None:
+            height = self.bottom - self.top
         return (
             self.left is not None and page.is_off(self.left, width, self.across, is_vertical=False)
         ) or (self.top is not None and page.is_off(self.top, height, self.down, is_vertical=True))
