@@ -149,10 +149,14 @@ class SlideDesign:
             look = look._replace(paints=None)  # links have a colour of their own
         return look
 
-    def highlight(self, properties: Element | None) -> Colour | None:
-        """Return the colour behind a run, or None."""
+    def behind_run(
+        self, properties: Element | None, grounds: Sequence[Colour | None]
+    ) -> Sequence[Colour | None]:
+        """Return the colours that may be behind a run: its highlight, or those behind the text."""
         found = _of(properties, "a:highlight")
-        return None if found is None or not len(found) else self._colours.paint(found[0]).colour
+        return [
+            self._colours.paint(it).colour for it in (() if found is None else found)
+        ] or grounds
 
     def _outline(self, line: Element) -> Sequence[Paint] | None:
         width, fill = line.get("w", ""), fill_in(line)

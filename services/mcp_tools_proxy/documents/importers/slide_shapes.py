@@ -364,8 +364,7 @@ class SlideReader:
             place.looks[level] = self._design.text(place.shape, place.templates, place.kind, level)
         properties = child(run, "a:rPr")
         look = self._design.run(properties, place.looks[level])
-        highlight = self._design.highlight(properties)
-        if not look.is_unseen(place.grounds if highlight is None else [highlight]):
+        if not look.is_unseen(self._design.behind_run(properties, place.grounds)):
             return True
         self.hidden_chars += letters_in(run)
         return False
