@@ -126,6 +126,7 @@ HEAD = row("Name")
         (r"\pard\intbl {\cf1 secret}\cell next\cell\trowd\clcbpat2\cellx2000\cellx4000\row", False),
         (r"\pard\intbl {\cf1 secret}\cell next\cell\row", True),
         (row("secret", r"\clcbpat2"), False),
+        (rf"{{\header {row(chr(92) + 'cf1 secret', chr(92) + 'clcbpat2')}}}", False),
         (row(r"\itap2{\cf1 secret}\nestcell\itap1"), False),
         (row("secret", start=r"\trrh300"), False),
         (row("secret", start=r"\trrh-300"), False),

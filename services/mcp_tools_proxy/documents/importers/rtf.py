@@ -553,7 +553,7 @@ class RtfReader:
         look = self._styles.look_of(state)
         if look.is_unseen or state.is_unseen(self._page):
             return " hidden"
-        if self._is_in_table and state.nesting > 1:
+        if self._is_in_table and (state.nesting > 1 or self._interrupted):
             return ""  # its cell can have a colour
         css = look.css(self._colours)
         return f' style="{css}"' if css else ""
