@@ -1,7 +1,7 @@
 """How text of RTF looks, by its properties and styles, and whether it has a place on the page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_tools_proxy.documents.importers.docx_sections import PageArea
 
@@ -49,9 +49,8 @@ class RtfLook(NamedTuple):
 
     def over(self, base: "RtfLook") -> "RtfLook":
         """Return this look with what only another one states."""
-        return RtfLook(
-            *(theirs if own is None else own for own, theirs in zip(self, base, strict=True))
-        )
+        stated = {name: it for name, it in self._asdict().items() if it is not None}
+        return base._replace(**stated)
 
     @property
     def is_unseen(self) -> bool:
@@ -188,7 +187,8 @@ def _in_shading(whose: str, name: str) -> _Change:
     def change(state: RtfState, number: int) -> RtfState:
         before: Shading | None = getattr(state.look, whose)
         shading = (before or Shading())._replace(**{name: number})
-        return state._replace(look=state.look._replace(**{whose: shading}))
+        changed: dict[str, Any] = {whose: shading}
+        return state._replace(look=state.look._replace(**changed))
 
     return change
 
