@@ -386,7 +386,8 @@ def test_definitions_that_nothing_refers_to_are_hidden(hidden: str) -> None:
 
 
 def test_what_only_looks_like_a_definition_is_kept() -> None:
-    text = "Log:\n[10:05]: started\n[Ann]: yes, I do\n\n`[a]: b`\n\n    [c]: d\n\n- [x]: e f\n"
+    text = "Log [`Worker`][] of [a\\]b]:\n[10:05]: started\n[Ann]: yes, I do\n\n`[a]: b`\n\n"
+    text += "    [c]: d\n\n- [x]: e f\n\n[`Worker`]: w.md\n[A\\]B]: c 'd'\n"
     assert imported(text).pages == (text,)
 
 

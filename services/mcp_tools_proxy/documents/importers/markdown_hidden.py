@@ -188,13 +188,10 @@ def _definitions(source: MarkdownProse) -> Iterator[_HiddenPart]:
     found = [*blocks.definitions()]
     if not found:
         return
-    outside: list[str] = []
-    at = 0
-    for it in found:
-        outside.append(source.prose[at : it.start])
-        at = it.end
-    prose = "".join((*outside, source.prose[at:]))
-    used = {blocks.label(it[1]) for it in _LABEL.finditer(prose)}
+    ends = [0, *(it.end for it in found)]
+    starts = [*(it.start for it in found), len(text)]
+    outside = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+    used = {blocks.label(it[1]) for it in _LABEL.finditer(outside)}
     seen: set[str] = set()
     for it in found:
         if it.label in used and it.label not in seen:
