@@ -295,6 +295,11 @@ ALTERNATE = "<link rel='alternate stylesheet' href=a.css><p style='color:white'>
         "<link rel=stylesheet disabled href='data:text/css,.x{display:block}'>"
         "<p class=x hidden>planted</p>",
         "<dialog id=a>planted</dialog>",
+        "<div style='height:0;overflow:hidden'><p style='position:relative'>planted</div>",
+        "<div style='height:0;overflow:hidden;position:relative'><p style='position:absolute'>"
+        "planted</div>",
+        "<div style='height:0;overflow:hidden'><div style='position:relative'>"
+        "<p style='position:absolute'>planted</div></div>",
         "<div style='font-size:.1em'><div style='font-size:10%'>planted</div></div>",
         "<div style='font-size:20px'><p style='font:5%/1 a'>planted</p></div>",
         "<style>html{font-size:1px} body{font-size:16px}</style><p style='font-size:1rem'>planted",
@@ -321,6 +326,8 @@ def test_an_element_can_hide(html: str) -> None:
         "<div popover style='display:block'>seen</div>",
         "<dialog style='display:flex'>seen</dialog>",
         "<details><summary>More</summary>seen</details>",
+        "<div style='width:0;overflow-x:auto;position:fixed'><p style='position:fixed'>seen</div>",
+        "<div style='height:0;overflow:hidden'><p style='position:absolute'>seen</div>",
         "<meter value=1>seen</meter>",
         "<input type=date value=2027-03-01> seen",
         "<img alt=seen src=a.png width=40>",

@@ -68,10 +68,21 @@ class Drawing(Enum):
     TEXT = auto()
 
 
+class Clip(Enum):
+    """What a box without area around an element hides: boxes that are placed elsewhere stay."""
+
+    NOTHING = auto()
+    FLOW = auto()
+    """All but what has a position of its own."""
+    PLACED = auto()
+    """All but what has a fixed position."""
+
+
 class Appearance(NamedTuple):
     """The inherited styles that decide whether text is visible."""
 
     removed: bool = False
+    clipped: Clip = Clip.NOTHING
     invisible: bool = False
     font_px: float = 16.0
     root_font_px: float = 16.0
@@ -96,6 +107,7 @@ class Appearance(NamedTuple):
         """Whether text of this appearance cannot be seen."""
         return (
             self.removed
+            or self.clipped is not Clip.NOTHING
             or self.invisible
             or self.drawing is Drawing.SHAPES
             or self.font_px * self.scale <= LEAST_FONT_PX
@@ -151,6 +163,7 @@ def appearance(
     background = _background(values, attributes, inherited)
     return inherited._replace(
         removed=inherited.removed or _has_hidden(attributes, values) or _is_removed(values),
+        clipped=_clip(values, inherited.clipped),
         invisible=invisible,
         font_px=_font_px(inherited, values.get("font-size", "")),
         opacity=inherited.opacity * _opacity(values),
@@ -208,7 +221,13 @@ def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
             if is_root:
                 seen = seen._replace(root_font_px=seen.font_px or 16.0)
             size = seen.font_px if seen.font_px > LEAST_FONT_PX else 16.0
-            seen = seen._replace(removed=False, invisible=False, opacity=1.0, font_px=size)
+            seen = seen._replace(
+                removed=False,
+                clipped=Clip.NOTHING,
+                invisible=False,
+                opacity=1.0,
+                font_px=size,
+            )
     return seen
 
 
@@ -247,7 +266,6 @@ def _is_removed(values: Mapping[str, str]) -> bool:
         or _is_off_page(values)
         or _is_cut_away(values.get("clip-path", ""))
         or any(_NO_MASK.fullmatch(values.get(name, "")) for name in _MASKS)
-        or _has_no_area(values)
     )
 
 
@@ -385,6 +403,15 @@ def _clips(values: Mapping[str, str]) -> bool:
         or values.get("overflow-y") in _SCROLLED
         or re.search(r"paint|strict|content", values.get("contain", "")) is not None
     )
+
+
+def _clip(values: Mapping[str, str], around: Clip) -> Clip:
+    position = values.get("position", "static").removeprefix("-webkit-")
+    if position == "fixed" or (position == "absolute" and around is Clip.FLOW):
+        around = Clip.NOTHING
+    if around is Clip.NOTHING and not _has_no_area(values):
+        return around
+    return Clip.FLOW if position == "static" and around is not Clip.PLACED else Clip.PLACED
 
 
 def _has_no_area(values: Mapping[str, str]) -> bool:
