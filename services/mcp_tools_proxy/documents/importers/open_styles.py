@@ -22,6 +22,8 @@ _SMALLEST_SIZE = 1.5
 _SMALLEST_ROW = 1.0
 _LEAST_PERCENT = 5
 _WHITE = "#ffffff"
+_AUTOMATIC = "windowtext"
+"""A colour of CSS that is not known: letters in it are seen on any background."""
 
 _Key = tuple[str, str]
 
@@ -119,7 +121,7 @@ def _ground(properties: Element) -> str:
 def _paper(grounds: Set[str]) -> Mapping[str, str]:
     ground = next(iter(grounds)) if len(grounds) == 1 else ""
     name = "background-color" if ground else "background-image"
-    return {"color": "auto", name: ground or "url(x)"}
+    return {"color": _AUTOMATIC, name: ground or "url(x)"}
 
 
 def _own_look(style: Element) -> Mapping[str, str]:
@@ -144,7 +146,7 @@ def _colour(properties: Element) -> str | None:
     if _is_at_most(properties.get("loext:opacity"), _LEAST_PERCENT, "%"):
         return "transparent"
     is_automatic = properties.get("style:use-window-font-color") == "true"
-    return "auto" if is_automatic else properties.get("fo:color")
+    return _AUTOMATIC if is_automatic else properties.get("fo:color")
 
 
 def _is_at_most(length: str | None, most: float, unit: str = "") -> bool:

@@ -550,12 +550,11 @@ class RtfReader:
         self._line.append(html)
 
     def _style(self, state: RtfState) -> str:
-        look = self._styles.look_of(state)
-        if look.is_unseen or state.is_unseen(self._page):
+        if self._styles.hide(state) or state.is_unseen(self._page):
             return " hidden"
         if self._is_in_table and (state.nesting > 1 or self._interrupted):
             return ""  # its cell can have a colour
-        css = look.css(self._colours)
+        css = state.look.css(self._colours)
         return f' style="{css}"' if css else ""
 
     def _end_block(self, tag: str) -> None:

@@ -38,7 +38,7 @@ class Shading(NamedTuple):
 
 
 class RtfLook(NamedTuple):
-    """What text or a style states of letters; None is not stated."""
+    """What text states of its letters; None is not stated."""
 
     hidden: bool | None = None
     half_points: int | None = None
@@ -46,18 +46,6 @@ class RtfLook(NamedTuple):
     background: Shading | None = None
     paragraph: Shading | None = None
     """The shading of its paragraph."""
-
-    def over(self, base: "RtfLook") -> "RtfLook":
-        """Return this look with what only another one states."""
-        stated = {name: it for name, it in self._asdict().items() if it is not None}
-        return base._replace(**stated)
-
-    @property
-    def is_unseen(self) -> bool:
-        """Whether letters are hidden, or too small to see."""
-        return bool(self.hidden) or (
-            self.half_points is not None and self.half_points <= _SMALLEST_HALF_POINTS
-        )
 
     def css(self, colours: Sequence[str]) -> str:
         """Return the colours as CSS; letters in the automatic colour are seen on any other."""
@@ -77,33 +65,34 @@ StyleKey = tuple[str, int]
 
 
 class RtfStyles:
-    """The styles of a file; they inherit from those that they are based on."""
+    """The styles of a file, of which only hidden text counts: text repeats the rest."""
 
     def __init__(self) -> None:
-        self._styles: dict[StyleKey, tuple[RtfLook, int]] = {}
-        self._merged: dict[StyleKey, RtfLook] = {}
+        self._styles: dict[StyleKey, tuple[bool | None, int]] = {}
+        self._merged: dict[StyleKey, bool | None] = {}
 
     def add(self, key: StyleKey, look: RtfLook, base: int) -> None:
         """Store a style that is based on another one of its kind."""
-        self._styles[key] = look, base
+        self._styles[key] = look.hidden, base
 
-    def look_of(self, state: "RtfState") -> RtfLook:
-        """Return the look of text with what its styles state."""
+    def hide(self, state: "RtfState") -> bool:
+        """Return whether text is hidden, or too small to see."""
         look = state.look
-        for key in (("cs", state.character_style), ("s", state.paragraph_style)):
-            if key in self._styles:
-                look = look.over(self._look(key))
-        return look
+        if look.half_points is not None and look.half_points <= _SMALLEST_HALF_POINTS:
+            return True
+        styles = (("cs", state.character_style), ("s", state.paragraph_style))
+        stated = (look.hidden, *(self._is_hidden(it) for it in styles))
+        return next((it for it in stated if it is not None), False)
 
-    def _look(self, key: StyleKey) -> RtfLook:
-        """Return the look of a style; each is read once."""
-        unknown: dict[StyleKey, RtfLook] = {}
+    def _is_hidden(self, key: StyleKey) -> bool | None:
+        """Return what a style or one that it is based on states; each is read once."""
+        unknown: dict[StyleKey, bool | None] = {}
         while key in self._styles and key not in self._merged and key not in unknown:
             unknown[key], base = self._styles[key]
             key = (key[0], base)
-        found = self._merged.get(key, RtfLook())
+        found = self._merged.get(key)
         for name, own in reversed(unknown.items()):
-            found = self._merged[name] = own.over(found)
+            found = self._merged[name] = found if own is None else own
         return found
 
 

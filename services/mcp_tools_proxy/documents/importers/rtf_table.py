@@ -41,7 +41,7 @@ def _text(cell: _Cell, colours: Sequence[str]) -> _CellText:
         text.css = UNKNOWN_BACKGROUND
     elif colour := shading.colour(colours):
         # letters without a colour are white on dark cells
-        text.css = f"color:auto;background-color:{colour}"
+        text.css = f"color:windowtext;background-color:{colour}"
     return text
 
 
