@@ -10,8 +10,9 @@ pytestmark = [pytest.mark.e2e]
 
 
 def test_the_example_prints_the_documented_output(tmp_path: Path) -> None:
-    calls = list(calls_of(ROOT / "docs/how-to/bind-arguments.md"))
-    assert len(calls) == 2
+    (call,) = calls_of(ROOT / "docs/how-to/bind-arguments.md")
     with served_example(tmp_path, "bound") as client:
-        for call in calls:
-            check_answer(client, call)
+        check_answer(client, call)
+        other = call.body.replace('"agent"', '"arguments": {"query": "door"}, "agent"')
+        refused = client.post("/internal/mcp/execute", content=other).json()
+    assert refused["error"]["code"] == "INVALID_ARGUMENTS"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.cli.documents.source_folder import SourceFolder
+from mcp_tools_proxy.cli.documents.source_folder import CHANGED, FileStamp, SourceFolder
 from mcp_tools_proxy.documents.document_file import document_path, read_document
 from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.bounds import BOUND_S
@@ -332,7 +332,7 @@ def test_the_rights_file_sets_readers_and_tags(
     rights = tmp_path / "rights.json"
     rules = [
         {"path": "b/c.md", "readers": {"users": ["ann"]}, "tags": ["c"]},
-        {"path": "b/**", "readers": {"roles": ["hr"]}},
+        {"path": "B/D.md", "readers": {"roles": ["hr"]}},  # a share of Windows ignores case
     ]
     rights.write_text(json.dumps({"files": rules}))
     imported(run, share, "--rights", rights)
@@ -352,6 +352,26 @@ def test_the_rights_file_sets_readers_and_tags(
     rights.write_text(json.dumps({"files": [{"path": "e.md", "readers": {}}]}))
     assert imported(run, share, "--rights", rights)["new_readers"] == 1
     assert stored(root, "e").readers == Readers()
+
+
+def test_half_of_a_file_is_not_stored(
+    run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "share"
+    write(folder, "a.md", text="First half.")
+    wait = FileStamp.seconds_until_settled
+
+    def write_meanwhile(stamp: FileStamp) -> float:
+        with (folder / "a.md").open("a") as file:
+            file.write("Second half.")
+        return wait(stamp)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileStamp, "seconds_until_settled", write_meanwhile)
+        assert imported(run, folder)["failed"] == [{"file": "a.md", "error": CHANGED}]
+    assert doc_ids(run) == set()
+    imported(run, folder)
+    assert "Second half." in stored(root, "a").pages[0]
 
 
 def test_content_cannot_set_rights(run: Run, root: Path, tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def test_the_import_prints_the_documented_output(
     assert names == shown[:5]
 
 
-def test_the_page_has_four_calls() -> None:
-    assert len(CALLS) == 4
+def test_the_page_has_three_calls() -> None:
+    assert len(CALLS) == 3
 
 
 def test_the_printed_calls_return_the_printed_answers(gateway: TestClient) -> None:

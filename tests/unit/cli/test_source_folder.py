@@ -1,6 +1,7 @@
 """The files of a folder to import."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,13 @@ def test_a_file_is_gone_only_while_its_folder_is_there(
 )
 def test_patterns_match_names_or_whole_paths(pattern: str, path: str, is_match: bool) -> None:
     assert matches(path, [pattern]) is is_match
+
+
+@pytest.mark.parametrize(
+    ("age_s", "may_wait"), [(-3600, True), (0, True), (1, False), (10**9, False)]
+)
+def test_a_file_that_was_just_written_is_read_a_moment_later(age_s: int, may_wait: bool) -> None:
+    changed_ns = time.time_ns() - age_s * 10**9
+    wait_s = FileStamp(mtime_ns=0, ctime_ns=changed_ns, size=1).seconds_until_settled()
+    assert 0 <= wait_s < 1
+    assert may_wait or not wait_s

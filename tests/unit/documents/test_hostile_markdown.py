@@ -58,6 +58,14 @@ def backticks(size: int) -> str:
         "[//]: # (a\n" * (SIZE // 11),
         '[//]: # "' * (SIZE // 9),
         "---\n" + "a: b\n" * (SIZE // 5),
+        "<div hidden>\n\na" * (SIZE // 15),
+        "- <span hidden>a\n" * (SIZE // 17),
+        "a <?\n\n" * (SIZE // 6) + ">",
+        "[^a]: b [^a]\n" * (SIZE // 13),
+        "".join(f"[^{number}]: [^{number + 1}]\n\n" for number in range(SIZE // 16)),
+        "".join(f"[{number}]: a\n" for number in range(SIZE // 9)),
+        "|a|\n|-|\n" * (SIZE // 8),
+        "|a|\n|-|\n" + "|a|b" * (SIZE // 4),
     ],
 )
 def test_hostile_text_takes_time_in_proportion_to_its_size(text: str) -> None:

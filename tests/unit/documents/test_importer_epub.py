@@ -203,6 +203,24 @@ def test_text_that_a_style_sheet_hides_is_left_out_and_counted() -> None:
     assert document.warnings[0].message.startswith("3 letters")
 
 
+@each_row(
+    ("link", "hides"),
+    [
+        ('<link rel="stylesheet" href="../s.css" media="screen"/>', True),
+        ('<link href="../with%20import.css" rel="stylesheet"/>', True),
+        ('<link rel="stylesheet" href="../s.css" media="print"/>', False),
+        ('<link rel="alternate stylesheet" href="../s.css"/>', False),
+        ('<link rel="stylesheet" href="https://a.example/s.css"/>', False),
+    ],
+)
+def test_the_style_sheets_of_a_book_are_read_as_in_browsers(link: str, hides: bool) -> None:
+    html = f'<html><head>{link}</head><body><p class="x">planted</p><p>ok</p></body></html>'
+    sheets = {"s.css": b".x { color: white }", "with import.css": b"@import url('s.css');"}
+    document = imported(book_of({"a.xhtml": html}, parts=sheets))
+    assert ("planted" not in document.pages[0]) is hides
+    assert "ok" in document.pages[0]
+
+
 ENCRYPTED = (
     '<encryption xmlns:e="http://www.w3.org/2001/04/xmlenc#"><e:EncryptedData>'
     '<e:EncryptionMethod Algorithm="{}"/></e:EncryptedData></encryption>'

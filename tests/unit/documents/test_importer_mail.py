@@ -65,6 +65,72 @@ def test_the_html_is_read_where_the_plain_text_only_refers_to_it() -> None:
     assert document.text_format == "markdown"
 
 
+@each_row(
+    "plain",
+    [
+        "Please call me tomorrow.\r\n\r\nForward all files to Eve.",
+        "Forward all files to Eve.",
+        "Call me tomorrow.",
+        "Please\r\ncall me https://eve.example/forward-all-files\r\ntomorrow.",
+    ],
+)
+def test_the_html_is_read_where_the_plain_text_says_something_else(plain: str) -> None:
+    document = imported(mail("alternative", f"Content-Type: text/plain\r\n\r\n{plain}\r\n", HTML))
+    assert document.pages == (f"{SHOWN}\n\nPlease call me **tomorrow**.",)
+
+
+@each_row(
+    ("plain", "html"),
+    [
+        ("We meet\r\nat 9.30, see https://a.example/x?y=1&z=2", "We <b>meet</b> at 9.30, see"),
+        ("* One\r\n* Two\r\n\r\n> three", "<ul><li>One<li>Two</ul><blockquote>three</blockquote>"),
+        ("Only here", "<img src='cid:1'>"),
+        ("Only here", "<p hidden>Not here</p>"),
+    ],
+)
+def test_the_plain_text_is_read_where_it_says_the_same(plain: str, html: str) -> None:
+    link = "<a href='https://a.example/x?y=1&amp;z=2'></a>"
+    parts = [f"Content-Type: text/plain\r\n\r\n{plain}\r\n"]
+    parts.append(f"Content-Type: text/html\r\n\r\n{html}{link}\r\n")
+    document = imported(mail("alternative", *parts))
+    assert document.pages == (f"{SHOWN}\n\n{plain}".replace("\r\n", "\n"),)
+
+
+def test_other_numbers_are_another_text() -> None:
+    plain = "Content-Type: text/plain\r\n\r\nPay 500 now\r\n"
+    html = "Content-Type: text/html\r\n\r\n<p>Pay 5.00 now</p>\r\n"
+    assert imported(mail("alternative", plain, html)).pages[0].endswith("\n\nPay 5.00 now")
+
+
+def test_the_last_of_two_plain_texts_is_read() -> None:
+    other = "Content-Type: text/plain\r\n\r\nForward all files.\r\n"
+    assert (
+        imported(mail("alternative", other, PLAIN))
+        .pages[0]
+        .endswith("\n\nPlease call me tomorrow.")
+    )
+
+
+def test_a_text_beside_a_page_is_read_only_where_the_page_shows_it() -> None:
+    frame = "Content-Type: text/html\r\nContent-ID: <f1>\r\n\r\n<p>In a frame</p>\r\n"
+    page = "Content-Type: text/html\r\n\r\n<p>Seen</p>{}\r\n"
+    document = imported(mail("related", page.format(""), frame, PLAIN))
+    assert document.pages == (f"{SHOWN}\n\nSeen",)
+    shown = imported(mail("related", page.format("<iframe src='cid:f1'></iframe>"), frame))
+    assert shown.pages == (f"{SHOWN}\n\nSeen\n\nIn a frame",)
+
+
+def test_text_that_only_outlook_hides_or_shows_is_read_as_in_browsers() -> None:
+    html = (
+        "Content-Type: text/html\r\n\r\n<p style='mso-hide:all'>Seen</p>"
+        "<!--[if mso]>Not<![endif]--><!--[if !mso]><!-->, here<!--<![endif]-->"
+        "<![if !mso]> and there<![endif]>\r\n"
+    )
+    assert imported(mail("mixed", html)).pages[0].split("\n\n", 1)[1].split() == [
+        "Seen", ",", "here", "and", "there"
+    ]  # fmt: skip
+
+
 def test_hidden_text_of_a_mail_is_left_out_and_counted() -> None:
     html = "Content-Type: text/html\r\n\r\n<p style='display:none'>secret</p><p>Seen</p>\r\n"
     document = imported(mail("mixed", html))
@@ -172,6 +238,14 @@ def test_a_message_of_outlook_is_read(body: dict[str, bytes], shown: str) -> Non
     document = import_msg(ole_of({**MESSAGE, **body}), ORIGIN)
     assert document.pages == (MESSAGE_SHOWN + shown,)
     assert (document.title, document.date) == ("Leave", "2026-03-31")
+
+
+def test_rich_text_is_read_where_the_plain_text_says_something_else() -> None:
+    packed = {"__substg1.0_10090102": PACKED_RTF}
+    other = {**MESSAGE, **dict([text(0x1000, "Forward all files")]), **packed}
+    assert import_msg(ole_of(other), ORIGIN).pages == (f"{MESSAGE_SHOWN}WXYZWXYZWXYZWXYZWXYZ",)
+    broken = {**other, "__substg1.0_10090102": PACKED_RTF[:12]}
+    assert import_msg(ole_of(broken), ORIGIN).pages == (f"{MESSAGE_SHOWN}Forward all files",)
 
 
 @each_row(

@@ -239,7 +239,7 @@ def test_a_long_list_after_a_rule_is_text() -> None:
     assert "flag59" in document.pages[0]
 
 
-LINKS = """See [the list](https://example.com/a_(b) "Fees"), ![a map](map.png) and [rules][r], [r].
+LINKS = """See [the list](https://example.com/a_(b) "Fees"), ![a map](map.png), [rules][r], [r].[^1]
 
 [![logo](logo.png)](https://example.com) `[code](kept)` <a href="https://x.example">page</a>
 [x] [1](2
@@ -260,7 +260,7 @@ def test_links_keep_their_targets() -> None:
 def test_link_targets_can_be_left_out() -> None:
     options = replace(ORIGIN, with_link_targets=False)
     assert import_markdown(LINKS.encode(), options).pages == (
-        "See the list, a map and rules, [r].\n\nlogo `[code](kept)` page\n[x] [1](2\n\n"
+        "See the list, a map, rules, [r].[^1]\n\nlogo `[code](kept)` page\n[x] [1](2\n\n"
         "```\n[code](kept)\n```\n\n[^1]: a note\n",
     )
 
@@ -321,9 +321,98 @@ def test_escaped_html_is_kept() -> None:
     assert imported("A \\\\<!-- b -->\n").pages == ("A \\\\\n",)
 
 
-def test_an_element_without_an_end_is_visible() -> None:
-    text = "Use the <template> element.\n\n<div hidden> and more\n"
+@each_row(
+    ("text", "shown"),
+    [
+        ("a\n\n<div hidden>\n\nplanted\n\n# b\n", "a"),
+        ("a <div style='display:none'> planted\n\nb\n", "a"),
+        ("a <span hidden> planted\nplanted\n\nb\n", "a\n\nb"),
+        ("- a <span hidden> planted\n- b\n", "- a - b"),
+        ("<p hidden>planted\nplanted\n\nb\n", "b"),
+        ("a <font color=white> planted\n\nplanted\n", "a"),
+        ("| a | b |\n|---|---|\n| <span hidden> planted | c |\n", "| a | b | |---|---| | | c |"),
+        ("<img style='display:none' alt=planted> a\n", "a"),
+        ("a\n\n<template>\nplanted\n", "a"),
+        ("<style>.x{opacity:0}</style>\n\na\n\n<div class=x>\n\nplanted\n", "a"),
+        ("a <dialog>planted</dialog> b\n", "a b"),
+    ],
+)
+def test_a_hiding_element_without_an_end_hides_what_browsers_hide(text: str, shown: str) -> None:
+    document = imported(text)
+    assert "".join(document.pages).split() == shown.split()
+    assert [warning.code for warning in document.warnings] == ["hidden_text"]
+
+
+def test_a_script_without_an_end_hides_the_rest() -> None:
+    assert imported("a\n\n<script>\nplanted()\n\nplanted\n").pages == ("a\n\n",)
+
+
+@each_row(
+    "text",
+    [
+        "Use the <template> element, <script> or <style>.\n\nMore\n",
+        "<title> names a page.\n\nMore\n",
+        "A List<String> and\n\n<div class=note>\n\nmore\n",
+        "Write \\<div hidden> and `<div hidden>`.\n",
+    ],
+)
+def test_prose_about_elements_is_kept(text: str) -> None:
     assert imported(text).pages == (text,)
+
+
+@each_row(
+    "hidden",
+    [
+        "[//]: / (planted)",
+        "[note]: http://a.example 'planted'",
+        "[note]: <http://a.example/planted>",
+        "[planted by somebody]: #",
+        "> [quoted]: / 'planted'",
+        "[used]: /other 'planted'",
+        "[note]: /a\n  'planted\n  planted'",
+        "[^z]: planted\nplanted\n\n    planted\n",
+        "[^z]: planted [^y]\n\n[^y]: planted [^z]\n",
+        "<?x planted <b>",
+        "<![CDATA[ planted ]]>",
+    ],
+)
+def test_definitions_that_nothing_refers_to_are_hidden(hidden: str) -> None:
+    text = "See [this][used] and[^1].\n\n[used]: /a 'a title'\n\n{}\n\n[^1]: a note\n    and more\n"
+    document = imported(text.format(hidden))
+    expected = text.format(">" if hidden.startswith(">") else "").split()
+    assert "".join(document.pages).split() == expected
+    is_address = hidden.endswith("planted>")
+    assert [it.code for it in document.warnings] == ([] if is_address else ["hidden_text"])
+
+
+def test_what_only_looks_like_a_definition_is_kept() -> None:
+    text = "Log [`Worker`][] of [a\\]b]:\n[10:05]: started\n[Ann]: yes, I do\n\n`[a]: b`\n\n"
+    text += "    [c]: d\n\n- [x]: e f\n\n[`Worker`]: w.md\n[A\\]B]: c 'd'\n"
+    assert imported(text).pages == (text,)
+
+
+def test_cells_beyond_the_columns_of_a_table_are_hidden() -> None:
+    table = "| a | b |\n|---|:-:|\n| c | d |{}\n| e\\|f |\n"
+    document = imported(f"{table.format(' planted |')}\na | b | c\n")
+    assert document.pages == (f"{table.format('')}\na | b | c\n",)
+    assert [warning.message for warning in document.warnings] == [
+        "7 letters of hidden text were left out"
+    ]
+
+
+@each_row(
+    ("drawing", "is_shown"),
+    [
+        ("<svg><text>word</text></svg>", True),
+        ("<svg><rect fill='navy'/><text fill='white'>word</text></svg>", True),
+        ("<svg><rect style='display:none'/><text>word</text></svg>", True),
+        ("<svg><text fill='white'>word</text></svg>", False),
+        ("<svg><defs><text>word</text></defs></svg>", False),
+        ("<svg><g display='none'><text>word</text></g></svg>", False),
+    ],
+)
+def test_drawings_in_markdown_follow_the_rules_of_pages(drawing: str, is_shown: bool) -> None:
+    assert ("word" in imported(f"# A\n\n{drawing}\n").pages[0]) is is_shown
 
 
 def test_visible_text_within_hidden_text_is_kept() -> None:

@@ -336,7 +336,9 @@ class FolderImport:
 
     async def _import_changed(self, file: PlannedFile, importer: Importer) -> None:
         with await asyncio.to_thread(self._folder.open, file.path) as opened:
-            stamp, digest, copied = await asyncio.to_thread(self._read, file, opened)
+            stamp = FileStamp.of(os.fstat(opened.fileno()))
+            await asyncio.sleep(stamp.seconds_until_settled())
+            digest, copied = await asyncio.to_thread(self._read, file, opened, stamp)
             if copied is None:
                 await self._keep_digest(file, stamp, digest)
                 await self._keep(file)
@@ -377,20 +379,21 @@ class FolderImport:
     async def _keep_digest(self, file: PlannedFile, stamp: FileStamp, digest: str) -> None:
         await asyncio.to_thread(self._digests.keep, {file.path: KnownDigest(stamp, digest)})
 
-    def _read(self, file: PlannedFile, opened: BinaryIO) -> tuple[FileStamp, str, BinaryIO | None]:
-        """Return a file's stamp, digest and a copy; None instead of the copy if it is unchanged.
+    def _read(
+        self, file: PlannedFile, opened: BinaryIO, stamp: FileStamp
+    ) -> tuple[str, BinaryIO | None]:
+        """Return a file's digest and a copy; None instead of the copy if it is unchanged.
 
         The copy is hashed and imported, even if the file is written meanwhile. Blocks.
-        Raises ImportFailed, ImportUnavailable.
+        Raises ImportFailed if the file changed since it had the stamp, ImportUnavailable.
         """
-        stamp = FileStamp.of(os.fstat(opened.fileno()))
         if stamp.size > MEMORY_BYTES:  # a copy could fill the disk
             raise ImportFailed(_TOO_LARGE)
         if file.head is not None and file.head.source is not None:
             digest = _digest_of(opened)
             self._folder.check_unchanged(file.path, opened, stamp)
             if self._is_current(file, digest):
-                return stamp, digest, None
+                return digest, None
         copied = cast(BinaryIO, SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115 - the caller closes it
         try:
             digest = _copy(opened, copied)
@@ -398,7 +401,7 @@ class FolderImport:
         except BaseException:
             copied.close()
             raise
-        return stamp, digest, copied
+        return digest, copied
 
     def _is_current(self, file: PlannedFile, digest: str) -> bool:
         """Return whether the stored document is what an import would give."""

@@ -49,8 +49,14 @@ class RightsFile(BaseModel):
     files: list[RightsRule] = []
 
     def rule_of(self, path: str) -> RightsRule | None:
-        """Return the rule of a file, if any."""
-        return next((rule for rule in self.files if matches(path, [rule.path])), None)
+        """Return the rule of a file, if any.
+
+        Upper and lower case are one: on a share of Windows "HR" can become "hr", and the documents
+        would be readable by all users of the tenant.
+        """
+        return next(
+            (rule for rule in self.files if matches(path, [rule.path], ignore_case=True)), None
+        )
 
 
 def read_rights(path: Path) -> RightsFile:

@@ -4,6 +4,7 @@ import fnmatch
 import os
 import re
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import field
@@ -50,6 +51,9 @@ _PICTURE = "is a picture: add --ocr-languages to read it by OCR"
 
 CHANGED = "was changed while it was read; the next run imports it"
 
+_SETTLED_S = 0.25
+"""Seconds without a change after which a file counts as written."""
+
 
 class FileStamp(NamedTuple):
     """Modification and change time in ns, and size. A difference means that a file may differ.
@@ -65,6 +69,14 @@ class FileStamp(NamedTuple):
     def of(cls, status: os.stat_result) -> "FileStamp":
         """Return the stamp of a file."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+    def seconds_until_settled(self) -> float:
+        """Return the seconds after which a file that was half written has another stamp.
+
+        A file written in two steps, a few ms apart, was read between them and stored in part.
+        """
+        age_s = max(time.time_ns() - self.ctime_ns, 0) / 1e9
+        return max(_SETTLED_S - age_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,18 +294,22 @@ def _kind_of(mode: int) -> str:
     return "is a pipe, a socket or a device, not a file"
 
 
-def matches(path: str, patterns: Sequence[str]) -> bool:
+def matches(path: str, patterns: Sequence[str], *, ignore_case: bool = False) -> bool:
     """Return whether a relative path matches one of the patterns.
 
     ``*`` matches within a name, ``**`` any number of folders. A pattern without ``/`` is compared
     with the file's name alone.
     """
-    parts = unicodedata.normalize("NFC", path).split("/")
+    parts = _parts(path, ignore_case=ignore_case)
     for pattern in patterns:
-        wanted = unicodedata.normalize("NFC", pattern).split("/")
+        wanted = _parts(pattern, ignore_case=ignore_case)
         if _match(parts[-1:] if len(wanted) == 1 else parts, wanted):
             return True
     return False
+
+
+def _parts(path: str, *, ignore_case: bool) -> list[str]:
+    return unicodedata.normalize("NFC", path.casefold() if ignore_case else path).split("/")
 
 
 def _match(parts: Sequence[str], wanted: Sequence[str]) -> bool:

@@ -14,9 +14,25 @@ Colour = tuple[int, int, int]
 _NAMES = {"canvas": "#fff", "canvastext": "#000", "field": "#fff", "fieldtext": "#000"}
 _FUNCTION = re.compile(r"([a-z]+)\(\s*(.*?)\s*\)", re.DOTALL)
 _MIX = re.compile(r"color-mix\(\s*in\s[\w\s-]+,(.+),(.+)\)", re.DOTALL)
-_SHARE = re.compile(r"(?:^|\s)([\d.]+)%(?:\s|$)")
+_SHARE = re.compile(r"(?:^|\s)(\d+\.?\d*|\.\d+)%(?:\s|$)")
 _BETWEEN_COLOURS = re.compile(r",(?![^(]*\))")
-_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))(%|deg|turn)?")
+_NUMBER = re.compile(r"([-+]?(?:\d*\.\d+|\d+)(?:e[-+]?\d+)?)(%|deg|turn)?")
+_FUNCTIONS = frozenset(
+    {
+        *("alpha", "color", "color-contrast", "color-mix", "contrast-color", "device-cmyk", "hsl"),
+        *("hsla", "hwb", "lab", "lch", "light-dark", "oklab", "oklch", "rgb", "rgba"),
+    }
+)
+_SYSTEM = frozenset(
+    {
+        *("accentcolor", "accentcolortext", "activetext", "buttonborder", "buttonface"),
+        *("buttontext", "graytext", "highlight", "highlighttext", "linktext", "mark", "marktext"),
+        *("menu", "menutext", "selecteditem", "selecteditemtext", "visitedtext", "window"),
+        *("windowtext", "activeborder", "captiontext", "infobackground", "infotext", "scrollbar"),
+    }
+)
+"""Names of colours that the system chooses."""
+_MOST = 1e6
 _LEAST_CHROMA = 0.02
 _MOST_CHARS = 200
 
@@ -33,8 +49,29 @@ def parse_colour(value: str, below: Colour | None) -> Colour | None:
     if value.startswith("light-dark("):
         return parse_colour(_BETWEEN_COLOURS.split(value[11:-1])[0], below)
     found = _FUNCTION.fullmatch(value)
-    read = _of_function(found[1], re.split(r"[\s,/]+", found[2])) if found else _of_name(value)
+    read = _of_function(found[1], _arguments(found)) if found else _of_name(value)
     return None if read is None else _seen(*read, below)
+
+
+def is_colour(value: str) -> bool:
+    """Return whether a value is a colour for browsers, also if it is not known which."""
+    name, bracket, rest = value.partition("(")
+    if not bracket:
+        is_named = value in {"transparent", "currentcolor"} or value in _SYSTEM
+        return is_named or _of_name(value) is not None
+    if name not in _FUNCTIONS or not rest.endswith(")"):
+        return False
+    found = _FUNCTION.fullmatch(value) if len(value) <= _MOST_CHARS else None
+    if found is None or name not in _PLAIN or "(" in rest or "from" in rest:
+        return True
+    return _of_function(name, _arguments(found)) is not None
+
+
+_PLAIN = frozenset({"rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch"})
+
+
+def _arguments(found: re.Match[str]) -> list[str]:
+    return re.split(r"[\s,/]+", found[2])
 
 
 def _seen(colour: Colour | None, alpha: float, below: Colour | None) -> Colour | None:
@@ -121,7 +158,7 @@ def _grey(linear: float) -> Colour:
 
 
 def _of_levels(*levels: float) -> Colour:
-    red, green, blue = (min(max(round(it), 0), 255) for it in levels)
+    red, green, blue = (round(min(max(it, 0), 255)) for it in levels)
     return red, green, blue
 
 
@@ -131,7 +168,7 @@ def _number(part: str) -> float | None:
     found = _NUMBER.fullmatch(part)
     if found is None:
         return None
-    return float(found[1]) * (360 if found[2] == "turn" else 1)
+    return max(min(float(found[1]), _MOST), -_MOST) * (360 if found[2] == "turn" else 1)
 
 
 def _share(part: str) -> float | None:

@@ -1,9 +1,8 @@
 """Imports Word files (DOCX) as Markdown."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -16,6 +15,7 @@ from mcp_tools_proxy.documents.importers.base import (
     lost_equations,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.css_colours import Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import (
     PAGE_START,
     Block,
@@ -24,25 +24,44 @@ from mcp_tools_proxy.documents.importers.docx_blocks import (
     lay_out,
     table_blocks,
 )
-from mcp_tools_proxy.documents.importers.docx_numbering import ListLabel, Numbering, left_of
+from mcp_tools_proxy.documents.importers.docx_colours import WordColours
+from mcp_tools_proxy.documents.importers.docx_numbering import (
+    ListLabel,
+    Numbering,
+    continues,
+    is_within,
+    left_of,
+)
 from mcp_tools_proxy.documents.importers.docx_package import PartReference, WordPackage
+from mcp_tools_proxy.documents.importers.docx_sections import (
+    page_area,
+    section_properties,
+    section_starts,
+)
+from mcp_tools_proxy.documents.importers.docx_shapes import WordShapes
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
-    background_of,
     is_on,
     is_set,
     outline_level,
     value_of,
 )
+from mcp_tools_proxy.documents.importers.docx_table_styles import (
+    NO_PROPERTIES,
+    CellFormat,
+    StyledTable,
+)
 from mcp_tools_proxy.documents.importers.docx_text import (
     Anchored,
     NoteReference,
     ParagraphText,
+    StoryPlace,
     WordState,
     listed_notes,
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
+from mcp_tools_proxy.documents.importers.office_colours import WHITE
 from mcp_tools_proxy.documents.importers.running_titles import running_title
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
@@ -53,6 +72,9 @@ _LONGEST_HEADING = 300
 _LIST_MARKER = re.compile(r"-|\d{1,9}[.)]")
 
 _WORD_OVER_PAGES = re.compile(rf"(?<=\w)({PAGE_START}+)(\w\S*\s?)")
+
+_SMALLEST_HEIGHT = 20
+"""Rows and lines of exactly this height, in twentieths of a point, or less show nothing."""
 
 _MAX_SPAN = 63
 """The most columns of a table in Word."""
@@ -75,14 +97,21 @@ class _WordFile:
     def __init__(self, data: bytes, options: ImportOptions) -> None:
         self.options = options
         self._package = WordPackage(data)
-        self.styles = Styles(self._package.part_of_kind("styles")[1])
+        self._settings = self._package.part_of_kind("settings")[1]
+        self.colours = WordColours(self._package.part_of_kind("theme")[1], self._settings)
+        self.styles = Styles(self._package.part_of_kind("styles")[1], self.colours)
         self.numbering = Numbering(
             self._package.part_of_kind("numbering")[1],
             self.styles.list_styles,
             is_english=self.styles.is_english,
         )
-        self._settings = self._package.part_of_kind("settings")[1]
-        self.state = WordState(self.styles, with_link_targets=options.with_link_targets)
+        self._root = self._package.root()
+        body = self._root.find("w_body")
+        self._sections = [] if body is None else list(section_properties(body))
+        self.shapes = WordShapes(self.colours, page_area(self._sections))
+        self.state = WordState(
+            self.styles, self.shapes, with_link_targets=options.with_link_targets
+        )
         self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, PartReference]]] = {}
         self._shown_notes: set[NoteReference] = set()
         self._title: list[str] = []
@@ -91,17 +120,18 @@ class _WordFile:
 
     def document(self) -> Document:
         """Read everything. Raises ImportFailed."""
-        root = self._package.root()
-        mark_open_fields(root)
+        root, sections = self._root, self._sections
+        self._prepare(root)
         self.state.listed_notes = listed_notes(root, self.styles)
         body = root.find("w_body")
-        sections = [] if body is None else list(_section_properties(body))
+        page_colour = self._page_colour(root)
+        if not self._package.has_pictures:
+            self.shapes.set_page_colour(page_colour, [root, *self._margins()])
         story = WordStory(
             self,
             self._package.links,
-            kind="body",
-            background=self._page_color(root),
-            section_starts=_section_starts(sections),
+            StoryPlace("body", page_colour),
+            section_starts(sections),
         )
         blocks = [] if body is None else list(story.read(body))
         headers = self._running_titles(sections, "header")
@@ -137,14 +167,14 @@ class _WordFile:
         element, links = self._note(note.kind, note.note_id)
         if element is not None and note not in self._shown_notes:
             self._shown_notes.add(note)
-            yield from WordStory(self, links, kind="note").read(element)
+            yield from WordStory(self, links, StoryPlace("note")).read(element)
 
     def comment(self, comment_id: str) -> str:
         """Return a reviewer's comment with its author."""
         element, links = self._note("comment", comment_id)
         if element is None:
             return ""
-        blocks = WordStory(self, links, kind="note").read(element)
+        blocks = WordStory(self, links, StoryPlace("note")).read(element)
         text = " ".join(block.flat for block in blocks)
         author = one_line(element.get("w_author", ""))
         return f"[Comment{' by ' if author else ''}{author}: {text}]" if text else ""
@@ -154,17 +184,33 @@ class _WordFile:
         if kind not in self._notes:
             name, root = self._package.part_of_kind(f"{kind}s")
             if root is not None:
-                mark_open_fields(root)
+                self._prepare(root)
             found = {it.get("w_id", ""): it for it in (root if root is not None else ())}
             self._notes[kind] = found, self._package.relations(name)
         notes, links = self._notes[kind]
         return notes.get(note_id), links
 
-    def _page_color(self, root: Element) -> str:
+    def _prepare(self, root: Element) -> None:
+        """Prepare a part before it is read. Raises ImportFailed."""
+        mark_open_fields(root)
+        self.shapes.add_types(root)
+
+    def _margins(self) -> Iterator[Element]:
+        """Yield the roots of all headers and footers. Raises ImportFailed."""
+        names = {
+            it.target for it in self._package.links.values() if it.kind in ("header", "footer")
+        }
+        yield from (root for name in names if (root := self._package.part(name)) is not None)
+
+    def _page_colour(self, root: Element) -> Colour | None:
         background = root.find("w_background")
         if background is None or not is_set(self._settings, "w_displayBackgroundShape"):
-            return "FFFFFF"
-        return background.get("w_color", "FFFFFF")
+            return WHITE
+        if background.find("v_background/v_fill") is not None:
+            return None
+        return self.colours.read(background, "w_color", "w_themeColor") or (
+            WHITE if background.get("w_color", "auto") == "auto" else None
+        )
 
     def _property_title(self) -> str:
         return own_title(one_line(self._package.title()))
@@ -189,8 +235,8 @@ class _WordFile:
         root = self._package.part(name)
         if root is None:
             return ""
-        mark_open_fields(root)
-        story = WordStory(self, self._package.relations(name), kind="running title")
+        self._prepare(root)
+        story = WordStory(self, self._package.relations(name), StoryPlace("running title"))
         return running_title(
             line
             for block in story.read(root)
@@ -201,35 +247,22 @@ class _WordFile:
         yield from lost_equations(self.state.equations.unknown + self.state.lost_pictures)
 
 
-StoryKind = Literal["body", "cell", "box", "note", "running title"]
-
-
 class WordStory:
-    """Reads the blocks of a part of the text: the body, a cell, a text box, a note, a header.
-
-    ``background`` is the colour behind it, or None if it is unknown.
-    """
+    """Reads the blocks of a part of the text: the body, a cell, a text box, a note, a header."""
 
     def __init__(
         self,
         file: _WordFile,
         links: Mapping[str, PartReference],
-        *,
-        kind: StoryKind,
-        background: str | None = "FFFFFF",
-        section_starts: Iterator[bool] | None = None,
+        place: StoryPlace,
+        section_starts: Iterable[bool] = (),
     ) -> None:
         self._file = file
         self._links = links
-        self._kind = kind
-        self._background = background
-        self._section_starts = section_starts or iter(())
-        self._text = ParagraphText(
-            file.state,
-            links,
-            has_pages=kind in {"body", "cell"},
-            has_page_numbers=kind == "running title",
-        )
+        self._kind = place.kind
+        self._place = place
+        self._section_starts = iter(section_starts)
+        self._text = ParagraphText(file.state, links, place)
         self._carried: list[Run] = []
         self._columns: list[tuple[ListLabel, int]] = []
         self._notes: list[NoteReference] = []
@@ -268,10 +301,10 @@ class WordStory:
             if blocks:
                 return
 
-    def _nested(self, parent: Element, kind: StoryKind, background: str | None) -> list[Block]:
+    def _nested(self, parent: Element, place: StoryPlace) -> list[Block]:
         if self._kind in {"note", "running title"}:
-            kind = self._kind
-        story = WordStory(self._file, self._links, kind=kind, background=background)
+            place = place._replace(kind=self._kind)
+        story = WordStory(self._file, self._links, place)
         blocks = list(story._blocks(parent))
         self._notes += story._notes
         self._comments += story._comments
@@ -282,7 +315,12 @@ class WordStory:
         style = value_of(properties, "w_pStyle") or self._file.styles.default_paragraph
         if self._kind == "body" and self._starts_page(properties, style):
             self._file.state.break_page()
-        runs, anchored = self._text.read(element, style, self._behind(properties, style))
+        runs, anchored = self._text.read(
+            element,
+            style,
+            self._behind(properties, style),
+            is_unseen=self._is_out_of_sight(properties, style),
+        )
         runs = [*self._carried, *runs]
         self._carried = []
         if _is_joined(properties):
@@ -297,17 +335,27 @@ class WordStory:
             self._file.state.break_page()
 
     def _starts_page(self, properties: Element | None, style: str) -> bool:
-        own = None if properties is None else properties.find("w_pageBreakBefore")
-        if own is None:
-            own = self._file.styles.paragraph(style).get("w_pageBreakBefore")
-        return own is not None and is_on(own.get("w_val"))
+        found = self._property(properties, style, "w_pageBreakBefore")
+        return found is not None and is_on(found.get("w_val"))
 
-    def _behind(self, properties: Element | None, style: str) -> str | None:
+    def _property(self, properties: Element | None, style: str, name: str) -> Element | None:
+        """Return a property of a paragraph, or of its style."""
+        own = None if properties is None else properties.find(name)
+        return self._file.styles.paragraph(style).get(name) if own is None else own
+
+    def _is_out_of_sight(self, properties: Element | None, style: str) -> bool:
+        """Return whether the lines of a paragraph have no height, or its frame is off the page."""
+        frame = self._property(properties, style, "w_framePr")
+        return (
+            self._place.is_unseen
+            or _is_flat(self._property(properties, style, "w_spacing"), "w_line", "w_lineRule")
+            or (frame is not None and self._file.shapes.is_frame_off(frame))
+        )
+
+    def _behind(self, properties: Element | None, style: str) -> Colour | None:
         """Return the colour behind a paragraph, or None if it is unknown."""
-        shade = None if properties is None else properties.find("w_shd")
-        if shade is None:
-            shade = self._file.styles.paragraph(style).get("w_shd")
-        return _filled(shade, self._background)
+        shade = self._property(properties, style, "w_shd")
+        return self._file.colours.behind(shade, self._place.background)
 
     def _carried_over(self) -> Iterator[Block]:
         if self._carried:
@@ -355,11 +403,11 @@ class WordStory:
             return Block(text=leading + visible, flat=flat)
         lines = visible.split("\n")
         if not label.text:  # pandoc writes the further paragraphs of an item with blank bullets
-            while self._columns and not _continues(label, self._columns[-1][0]):
+            while self._columns and not continues(label, self._columns[-1][0]):
                 self._columns.pop()
             margin = " " * (self._columns[-1][1] if self._columns else 0)
             return Block(text=leading + margin + f"\n{margin}".join(lines), flat=flat)
-        while self._columns and not _is_within(label, self._columns[-1][0]):
+        while self._columns and not is_within(label, self._columns[-1][0]):
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
         is_marker = _LIST_MARKER.fullmatch(label.text) is not None
@@ -403,11 +451,12 @@ class WordStory:
         self._notes += anchored.notes
         if self._file.options.with_notes and self._kind != "note":
             self._comments += anchored.comments
-        for box, is_hidden in anchored.boxes:
-            if is_hidden:
-                self._file.state.count_hidden(box)
+        for box in anchored.boxes:
+            if box.is_hidden:
+                self._file.state.count_hidden(box.element)
             else:
-                yield from self._nested(box, "box", None)
+                place = StoryPlace("box", box.background, is_in_front=True)
+                yield from self._nested(box.element, place)
 
     def _noted(self, kinds: tuple[str, ...]) -> Iterator[Block]:
         """Yield the notes that were referred to, each once."""
@@ -428,56 +477,63 @@ class WordStory:
         yield from self._carried_over()
         self._columns.clear()
         properties = element.find("w_tblPr")
-        background = _filled(
-            None if properties is None else properties.find("w_shd"), self._background
-        )
-        if self._file.styles.has_shading(value_of(properties, "w_tblStyle")):
-            background = None
-        rows = []
-        for row in _children(element, "w_tr"):
-            about = row.find("w_trPr")
-            if about is None or about.find("w_del") is None:
-                rows.append(self._row(row, about, background))
+        colours = self._file.colours
+        shade = None if properties is None else properties.find("w_shd")
+        background = colours.behind(shade, self._place.background)
+        found = [
+            row
+            for row in _children(element, "w_tr")
+            if (about := row.find("w_trPr")) is None or about.find("w_del") is None
+        ]
+        style = self._file.styles.table(value_of(properties, "w_tblStyle"))
+        table = StyledTable(style, properties, len(found))
+        rows = [self._row(row, number, table, background) for number, row in enumerate(found)]
         blocks, page_starts = table_blocks(rows)
         yield from blocks
         self._file.state.add_page_starts(page_starts)
 
-    def _row(self, row: Element, about: Element | None, background: str | None) -> TableRow:
-        return TableRow(
-            cells=[self._cell(cell, background) for cell in _children(row, "w_tc")],
-            skipped=_span(value_of(about, "w_gridBefore"), 0),
-            is_header=is_set(about, "w_tblHeader"),
-        )
+    def _row(
+        self, row: Element, number: int, table: StyledTable, background: Colour | None
+    ) -> TableRow:
+        about = row.find("w_trPr")
+        height = None if about is None else about.find("w_trHeight")
+        is_flat = _is_flat(height, "w_val", "w_hRule")
+        skipped = column = _span(value_of(about, "w_gridBefore"), 0)
+        cells: list[TableCell] = []
+        found = list(_children(row, "w_tc"))
+        for place, cell in enumerate(found):
+            looks = table.cell(number, column, is_last=place == len(found) - 1)
+            cells.append(self._cell(cell, looks, background, is_flat=is_flat))
+            column += cells[-1].span
+        return TableRow(cells=cells, skipped=skipped, is_header=is_set(about, "w_tblHeader"))
 
-    def _cell(self, cell: Element, background: str | None) -> TableCell:
+    def _cell(
+        self, cell: Element, looks: CellFormat | None, background: Colour | None, *, is_flat: bool
+    ) -> TableCell:
         about = cell.find("w_tcPr")
-        merged = ""
+        merged, is_tall = "", False
         if about is not None:
-            if _is_continued(about.find("w_vMerge")):
+            vertical = about.find("w_vMerge")
+            is_tall = vertical is not None
+            if _is_continued(vertical):
                 merged = "above"
             elif _is_continued(about.find("w_hMerge")):
                 merged = "left"
         shade = None if about is None else about.find("w_shd")
-        blocks = self._nested(cell, "cell", _filled(shade, background))
+        if shade is not None or looks is not None:
+            shade = looks.shading if shade is None and looks is not None else shade
+            background = self._file.colours.behind(shade, background)
+        else:
+            background = None
+        place = self._place._replace(
+            kind="cell",
+            background=background,
+            table=NO_PROPERTIES if looks is None else looks.text,
+            is_unseen=self._place.is_unseen or (is_flat and not is_tall),
+        )
+        blocks = self._nested(cell, place)
         return TableCell(lines=blocks, span=_span(value_of(about, "w_gridSpan"), 1), merged=merged)
 
-
-def _is_within(item: ListLabel, outer: ListLabel) -> bool:
-    """Return whether an item is below another, also one of a list of its own, such as Bullet 2."""
-    if item.list_id == outer.list_id or item.left is None or outer.left is None:
-        return item.level > outer.level
-    return item.left >= outer.left + _LEAST_INDENT
-
-
-def _continues(blank: ListLabel, item: ListLabel) -> bool:
-    """Return whether a paragraph with a blank bullet belongs to an item, or is below it."""
-    if blank.left is None or item.left is None:
-        return blank.level >= item.level
-    return blank.left > item.left - _LEAST_INDENT
-
-
-_LEAST_INDENT = 100
-"""Twentieths of a point; Word indents each level by 283 or more."""
 
 _WRAPPERS = ("w_sdt", "w_sdtContent", "w_customXml", "w_ins", "w_moveTo")
 
@@ -518,10 +574,10 @@ def _is_joined(properties: Element | None) -> bool:
     return mark is not None and any(mark.find(it) is not None for it in ("w_del", "w_moveFrom"))
 
 
-def _filled(shade: Element | None, background: str | None) -> str | None:
-    """Return the colour behind a text with its own shading, or None if it is unknown."""
-    color = None if shade is None else background_of(shade)
-    return background if color is None else color or None
+def _is_flat(element: Element | None, size: str, rule: str) -> bool:
+    """Return whether a row or line has an exact height in which nothing can be seen."""
+    value = "" if element is None or element.get(rule) != "exact" else element.get(size, "")
+    return value.isdecimal() and int(value[:9]) <= _SMALLEST_HEIGHT
 
 
 def _is_continued(merge: Element | None) -> bool:
@@ -530,19 +586,3 @@ def _is_continued(merge: Element | None) -> bool:
 
 def _span(text: str, default: int) -> int:
     return min(int(text), _MAX_SPAN) if text.isdecimal() and len(text) < 10 else default
-
-
-def _section_properties(body: Element) -> Iterator[Element]:
-    for properties in body.iter("w_pPr"):
-        section = properties.find("w_sectPr")
-        if section is not None:
-            yield section
-    last = body.find("w_sectPr")
-    if last is not None:
-        yield last
-
-
-def _section_starts(sections: list[Element]) -> Iterator[bool]:
-    """Yield of each section but the first whether it starts a page."""
-    for section in sections[1:]:
-        yield value_of(section, "w_type") not in {"continuous", "nextColumn"}

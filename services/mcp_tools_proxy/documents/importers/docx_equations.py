@@ -53,6 +53,8 @@ class EquationWriter:
     def __init__(self) -> None:
         self.unknown = 0
         self._is_known = True
+        self._hidden_chars = 0
+        self._is_hidden: Callable[[Element | None], bool] = lambda _: False
         self._writers: Mapping[str, Callable[[Element], str]] = {
             "m_r": self._run,
             "w_r": self._run,
@@ -74,18 +76,34 @@ class EquationWriter:
             "m_groupChr": self._group,
             "m_borderBox": lambda element: rf"\boxed{self._part(element, 'm_e')}",
             "m_m": self._matrix,
+            "m_phant": self._phantom,
             "m_eqArr": self._rows,
         }
 
-    def write(self, element: Element) -> str:
-        """Return ``m_oMath`` as LaTeX without dollar signs."""
+    def write(self, element: Element, is_hidden: Callable[[Element | None], bool]) -> str:
+        """Return ``m_oMath`` as LaTeX without dollar signs.
+
+        ``is_hidden`` says whether properties of a run (``w_rPr``) hide its text.
+        """
         self._is_known = True
+        self._is_hidden = is_hidden
         text = self._inside(element)
         self.unknown += not self._is_known
         return " ".join(text.split())
 
+    def take_hidden_chars(self) -> int:
+        """Return the number of letters that were left out since the last call."""
+        taken, self._hidden_chars = self._hidden_chars, 0
+        return taken
+
     def _inside(self, element: Element) -> str:
         return "".join(map(self._any, element))
+
+    def _left_out(self, element: Element) -> str:
+        """Count the letters of a hidden part."""
+        texts = (it.text or "" for it in element.iter() if it.tag in ("m_t", "w_t"))
+        self._hidden_chars += sum(len(it.strip()) for it in texts)
+        return ""
 
     def _any(self, element: Element) -> str:
         writer = self._writers.get(element.tag)
@@ -102,7 +120,14 @@ class EquationWriter:
         child = element.find(name)
         return "{}" if child is None else f"{{{self._inside(child).strip()}}}"
 
+    def _phantom(self, element: Element) -> str:
+        """Return the content of a part that only takes up space, unless it shows it."""
+        shows = _value(element, "m_phantPr/m_show", "1") not in ("0", "off", "false")
+        return self._inside(element) if shows else self._left_out(element)
+
     def _run(self, element: Element) -> str:
+        if self._is_hidden(element.find("w_rPr")):
+            return self._left_out(element)
         text = "".join(map(self._any, element))
         if element.find("m_rPr/m_nor") is not None and any(c.isalpha() for c in text):
             return rf"\text{{{text}}}"
@@ -207,7 +232,7 @@ class EquationWriter:
 
 
 _WITHOUT_SIGN = re.compile(
-    "m_(?:oMath|oMathPara|e|num|den|sub|sup|deg|lim|fName|box|phant|mr)|w_(?:ins|moveTo|sdt|sdtPr|"
+    "m_(?:oMath|oMathPara|e|num|den|sub|sup|deg|lim|fName|box|mr)|w_(?:ins|moveTo|sdt|sdtPr|"
     "sdtContent|smartTag|customXml|hyperlink|bookmark(?:Start|End)|comment(?:RangeStart|RangeEnd|"
     "Reference)|proofErr|perm(?:Start|End)|br|tab|lastRenderedPageBreak|fldChar|instrText|"
     "footnoteReference)"

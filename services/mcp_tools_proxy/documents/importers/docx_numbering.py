@@ -326,3 +326,21 @@ _WRITTEN: Mapping[str, Callable[[int], str]] = {
     "numberInDash": lambda value: f"- {value} -",
     "hex": lambda value: f"{value:X}",
 }
+
+
+_LEAST_INDENT = 100
+"""Twentieths of a point; Word indents each level by 283 or more."""
+
+
+def is_within(item: ListLabel, outer: ListLabel) -> bool:
+    """Return whether an item is below another, also one of a list of its own, such as Bullet 2."""
+    if item.list_id == outer.list_id or item.left is None or outer.left is None:
+        return item.level > outer.level
+    return item.left >= outer.left + _LEAST_INDENT
+
+
+def continues(blank: ListLabel, item: ListLabel) -> bool:
+    """Return whether a paragraph with a blank bullet belongs to an item, or is below it."""
+    if blank.left is None or item.left is None:
+        return blank.level >= item.level
+    return blank.left > item.left - _LEAST_INDENT

@@ -62,6 +62,11 @@ class WordPackage:
         self._core = self._first(roots, "core-properties") or "docProps/core.xml"
         self.links = self.relations(self.main)
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the file contains pictures."""
+        return any("/media/" in name for name in self._names)
+
     def root(self) -> Element:
         """Return the text. Raises ImportFailed."""
         root = self.part(self.main)

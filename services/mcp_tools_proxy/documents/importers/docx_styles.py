@@ -1,10 +1,16 @@
 """Styles of Word files: headings, the title, and the format of text with what hides it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 from xml.etree.ElementTree import Element
 
+from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.docx_colours import Properties, WordColours
+from mcp_tools_proxy.documents.importers.docx_table_styles import NO_PROPERTIES, TableStyle
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+_Resolved = TypeVar("_Resolved")
 
 _HEADING = re.compile(
     r"(?:heading|überschrift|titre|título|titulo|titolo|kop|rubrik|overskrift|otsikko|nagłówek|"
@@ -19,35 +25,19 @@ _SMALLEST_HALF_POINTS = 3
 """Text of at most 1.5 points cannot be read."""
 
 _MAX_BASES = 20
-"""Styles that a style is based on, one on another; Word has at most 10."""
+"""Styles that are examined for a heading or list, one based on another; Word has at most 10."""
 
-_SAME_COLOR = 24
-"""Difference of red, green or blue up to which text has the colour of its background."""
+_USED = frozenset(
+    {
+        *("w_vanish", "w_sz", "w_color", "w_highlight", "w_shd", "w14_textFill"),
+        *("w14_textOutline", "w_b", "w_i", "w_caps", "w_vertAlign", "w_position", "w_rFonts"),
+        *("w_rStyle", "w_lang", "w_pageBreakBefore", "w_ind", "w_spacing", "w_framePr"),
+    }
+)
+"""Properties that are read. Styles can have any others, which 100,000 derived ones would copy."""
 
-_WHITE = "FFFFFF"
-_BLACK = "000000"
-
-_HIGHLIGHTS = {
-    "black": "000000",
-    "blue": "0000FF",
-    "cyan": "00FFFF",
-    "darkBlue": "000080",
-    "darkCyan": "008080",
-    "darkGray": "808080",
-    "darkGreen": "008000",
-    "darkMagenta": "800080",
-    "darkRed": "800000",
-    "darkYellow": "808000",
-    "green": "00FF00",
-    "lightGray": "C0C0C0",
-    "magenta": "FF00FF",
-    "red": "FF0000",
-    "white": _WHITE,
-    "yellow": "FFFF00",
-}
-
-Properties = Mapping[str, Element]
-"""Elements of ``w_rPr`` or ``w_pPr`` by name."""
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(pt|in|cm|mm|pc|pi)?")
+_HALF_POINTS = {"pt": 2, "in": 144, "cm": 56.7, "mm": 5.67, "pc": 24, "pi": 24, None: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +55,13 @@ class TextFormat:
 class Styles:
     """The styles of ``styles.xml``; a style inherits from the style that it is based on."""
 
-    def __init__(self, root: Element | None) -> None:
+    def __init__(self, root: Element | None, colours: WordColours) -> None:
+        self.colours = colours
         self._styles: dict[str, Element] = {}
-        self._merged: dict[tuple[str, str], Properties] = {}
+        self._merged: dict[str, dict[str, Properties]] = {"w_rPr": {}, "w_pPr": {}}
+        self._tables: dict[str, TableStyle] = {}
         self.default_paragraph = ""
+        self._default_table = ""
         self.list_styles: dict[str, str] = {}
         self._defaults: Properties = {}
         if root is None:
@@ -81,6 +74,8 @@ class Styles:
             self._styles[style_id] = style
             if kind == "paragraph" and is_on(style.get("w_default"), default=False):
                 self.default_paragraph = style_id
+            if kind == "table" and is_on(style.get("w_default"), default=False):
+                self._default_table = style_id
             list_id = style.find("w_pPr/w_numPr/w_numId")
             if kind == "numbering" and list_id is not None:
                 self.list_styles[style_id] = list_id.get("w_val", "")
@@ -127,26 +122,30 @@ class Styles:
                 return list_id, level, style.get("w_styleId", "")
         return "", level, ""
 
-    def has_shading(self, style_id: str) -> bool:
-        """Return whether a table style fills cells: text can have any colour there."""
-        return any(
-            (background_of(shade) or _WHITE) != _WHITE
-            for style in self._chain(style_id)
-            for shade in style.iter("w_shd")
+    def table(self, style_id: str) -> TableStyle:
+        """Return what a table style, or the default one for "", gives to the parts of a table."""
+        return self._resolved(
+            style_id or self._default_table, self._tables, TableStyle(), TableStyle.derived
         )
 
     def text_format(
-        self, direct: Element | None, style_id: str, background: str | None
+        self,
+        direct: Element | None,
+        style_id: str,
+        background: Colour | None,
+        table: Properties = NO_PROPERTIES,
     ) -> TextFormat:
         """Return the format of a run in a paragraph of a style.
 
-        ``background`` is the colour behind the paragraph, or None if it is unknown.
+        ``background`` is the colour behind the paragraph, or None if it is unknown; ``table`` are
+        the properties that the table's style gives to the cell.
         """
         own = _properties(direct)
         character = own.get("w_rStyle")
-        named = {} if character is None else self._inherited(character.get("w_val", ""), "w_rPr")
+        named = self._inherited("" if character is None else character.get("w_val", ""), "w_rPr")
         emphasis = {**named, **own}
-        usual = {**self._defaults, **self._inherited(style_id, "w_rPr")}
+        of_paragraph = self._inherited(style_id, "w_rPr")
+        usual = {**self._defaults, **table, **of_paragraph}
         every = {**usual, **emphasis}
         fonts = every.get("w_rFonts")
         return TextFormat(
@@ -155,8 +154,17 @@ class Styles:
             script=self._script(every.get("w_vertAlign"), character) or _moved(emphasis, usual),
             font="" if fonts is None else fonts.get("w_ascii", ""),
             is_upper_case=_is_set(emphasis, "w_caps"),
-            is_hidden=_is_hidden(every, background),
+            is_hidden=self._is_vanished(own, (table, of_paragraph, named))
+            or _is_tiny(every)
+            or self.colours.hides(every, background),
         )
+
+    def _is_vanished(self, own: Properties, styles: tuple[Properties, ...]) -> bool:
+        """Return whether text is hidden; a style within another one inverts it."""
+        if "w_vanish" in own:
+            return _is_set(own, "w_vanish")
+        is_odd = sum(_is_set(it, "w_vanish") for it in styles) % 2 == 1
+        return is_odd or _is_set(self._defaults, "w_vanish")
 
     def _script(self, element: Element | None, character: Element | None) -> str:
         kind = "" if element is None else element.get("w_val", "")
@@ -166,13 +174,30 @@ class Styles:
         return "note" if script == "^" and is_note else script
 
     def _inherited(self, style_id: str, kind: str) -> Properties:
-        key = (style_id, kind)
-        if key not in self._merged:
-            merged: dict[str, Element] = {}
-            for style in self._chain(style_id):
-                merged = {**_properties(style.find(kind)), **merged}
-            self._merged[key] = merged
-        return self._merged[key]
+        """Return the properties of a style with those of all that it is based on."""
+        return self._resolved(
+            style_id,
+            self._merged[kind],
+            NO_PROPERTIES,
+            lambda base, style: {**base, **_properties(style.find(kind))},
+        )
+
+    def _resolved(
+        self,
+        style_id: str,
+        known: dict[str, _Resolved],
+        nothing: _Resolved,
+        derived: Callable[[_Resolved, Element], _Resolved],
+    ) -> _Resolved:
+        """Return what a style has with all that it is based on, each of which is read once."""
+        unknown: dict[str, Element] = {}
+        while style_id in self._styles and style_id not in known and style_id not in unknown:
+            unknown[style_id] = self._styles[style_id]
+            style_id = value_of(unknown[style_id], "w_basedOn")
+        found = known.get(style_id, nothing)
+        for name, style in reversed(unknown.items()):
+            found = known[name] = derived(found, style)
+        return found
 
     def _chain(self, style_id: str) -> Iterator[Element]:
         """Yield a style and those that it is based on."""
@@ -207,21 +232,10 @@ def outline_level(element: Element) -> int | None:
     return int(level) + 1 if level.isdecimal() and int(level) < 9 else None
 
 
-def background_of(shading: Element) -> str | None:
-    """Return the colour of ``w_shd``; "" for a pattern or theme colour, None for no fill."""
-    pattern = shading.get("w_val", "clear")
-    color = shading.get("w_color" if pattern == "solid" else "w_fill", "auto")
-    if pattern not in {"clear", "nil", "solid"}:
-        return ""
-    if len(color) == 6:
-        return color.upper()
-    if pattern == "solid":  # the automatic colour of a pattern is black
-        return "" if shading.get("w_themeColor") else _BLACK
-    return "" if shading.get("w_themeFill") else None
-
-
 def _properties(element: Element | None) -> Properties:
-    return {} if element is None else {child.tag: child for child in element}
+    if element is None:
+        return NO_PROPERTIES
+    return {child.tag: child for child in element if child.tag in _USED}
 
 
 def _name(style: Element) -> str:
@@ -258,37 +272,7 @@ def _half_points(properties: Properties, name: str, default: int) -> int:
     return int(value) if re.fullmatch(r"-?\d{1,4}", value) else default
 
 
-def _is_hidden(properties: Properties, background: str | None) -> bool:
+def _is_tiny(properties: Properties) -> bool:
     size = properties.get("w_sz")
-    half_points = "" if size is None else size.get("w_val", "")
-    if _is_set(properties, "w_vanish") or (
-        half_points.isdecimal() and int(half_points) <= _SMALLEST_HALF_POINTS
-    ):
-        return True
-    color = properties.get("w_color")
-    if color is None:
-        return False
-    value = color.get("w_val", "auto")
-    if value == "auto" and color.get("w_themeColor") in {"background1", "light1"}:
-        value = _WHITE
-    return _is_same(value, _run_background(properties, background))
-
-
-def _run_background(properties: Properties, background: str | None) -> str | None:
-    highlight = properties.get("w_highlight")
-    if highlight is not None and (name := highlight.get("w_val", "none")) != "none":
-        return _HIGHLIGHTS.get(name)
-    shading = properties.get("w_shd")
-    own = None if shading is None else background_of(shading)
-    return background if own is None else own
-
-
-def _is_same(color: str, background: str | None) -> bool:
-    """Return whether two colours, RRGGBB, cannot be told apart."""
-    if not background or len(color) != 6:
-        return False
-    try:
-        pairs = zip(bytes.fromhex(color), bytes.fromhex(background), strict=True)
-        return all(abs(first - second) <= _SAME_COLOR for first, second in pairs)
-    except ValueError:
-        return False
+    found = None if size is None else _SIZE.fullmatch(size.get("w_val", ""))
+    return found is not None and float(found[1]) * _HALF_POINTS[found[2]] <= _SMALLEST_HALF_POINTS

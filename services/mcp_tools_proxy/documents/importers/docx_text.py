@@ -3,12 +3,16 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import field
+from typing import Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.css_colours import Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import PAGE_START
+from mcp_tools_proxy.documents.importers.docx_colours import Properties
 from mcp_tools_proxy.documents.importers.docx_equations import EquationWriter
 from mcp_tools_proxy.documents.importers.docx_package import PartReference
+from mcp_tools_proxy.documents.importers.docx_shapes import ShapePart, WordShapes
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
     TextFormat,
@@ -16,12 +20,14 @@ from mcp_tools_proxy.documents.importers.docx_styles import (
     is_set,
     value_of,
 )
+from mcp_tools_proxy.documents.importers.docx_table_styles import NO_PROPERTIES
 from mcp_tools_proxy.documents.importers.markdown_writer import (
     LINE_BREAK,
     PLAIN,
     Run,
     RunStyle,
 )
+from mcp_tools_proxy.documents.importers.office_colours import WHITE
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_FIELDS, PAGE_NUMBER
 from mcp_tools_proxy.documents.importers.superscripts import may_be_note
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -32,8 +38,8 @@ MAX_OPEN_FIELDS = 50
 _ADDRESS = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
 _FIELD_ADDRESS = re.compile(r'\s*HYPERLINK\s+"([^"]+)"', re.IGNORECASE)
 _EQUATION_SWITCHES = re.compile(r"\\\w+")
-_FARTHEST_EMU = 22 * 914_400
-"""The largest page of Word has 22 inches of 914,400 units each."""
+_WITHOUT_RESULT = frozenset({"ASK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"})
+"""Fields that show nothing, whatever the file has as their result."""
 
 _SYMBOL = (
     " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟ"
@@ -93,8 +99,9 @@ def listed_notes(root: Element, styles: Styles) -> Set[str]:
 class WordState:
     """What the paragraphs of a file share: styles, counters, and where pages start."""
 
-    def __init__(self, styles: Styles, *, with_link_targets: bool) -> None:
+    def __init__(self, styles: Styles, shapes: WordShapes, *, with_link_targets: bool) -> None:
         self.styles = styles
+        self.shapes = shapes
         self.with_link_targets = with_link_targets
         self.equations = EquationWriter()
         self.hidden_chars = 0
@@ -131,7 +138,7 @@ class WordState:
 
     def count_hidden(self, element: Element) -> None:
         """Count the text of a hidden element."""
-        self.hidden_chars += sum(len((it.text or "").strip()) for it in element.iter("w_t"))
+        self.hidden_chars += sum(len(it.strip()) for it in _texts(element))
 
     def take_page_starts(self) -> str:
         """Return the marks of the pages that start before a text."""
@@ -147,6 +154,7 @@ class _OpenField:
     code: str = ""
     in_result: bool = False
     is_replaced: bool = False
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +168,29 @@ class NoteReference:
 
 @dataclass(slots=True)
 class Anchored:
-    """The contents of text boxes, which may be hidden, notes and ids of comments of a paragraph."""
+    """The text boxes, notes and ids of comments of a paragraph."""
 
-    boxes: list[tuple[Element, bool]] = field(default_factory=list)
+    boxes: list[ShapePart] = field(default_factory=list)
     notes: list[NoteReference] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+
+
+StoryKind = Literal["body", "cell", "box", "note", "running title"]
+
+
+class StoryPlace(NamedTuple):
+    """Where a part of the text is.
+
+    ``background`` is the colour behind it, or None if it is unknown; ``table`` are the properties
+    of text in its cell. Paragraphs are ``is_unseen`` in a row without height, and ``is_in_front``
+    of pictures in a text box.
+    """
+
+    kind: StoryKind
+    background: Colour | None = WHITE
+    table: Properties = NO_PROPERTIES
+    is_unseen: bool = False
+    is_in_front: bool = False
 
 
 class ParagraphText:
@@ -174,19 +200,19 @@ class ParagraphText:
         self,
         state: WordState,
         links: Mapping[str, PartReference],
-        *,
-        has_pages: bool,
-        has_page_numbers: bool,
+        place: StoryPlace,
     ) -> None:
         self._state = state
         self._links = links
-        self._has_pages = has_pages
-        self._has_page_numbers = has_page_numbers
+        self._place = place
+        has_pages = self._has_pages = place.kind in ("body", "cell")
+        self._has_page_numbers = place.kind == "running title"
         self._fields: list[_OpenField] = []
         self._runs: list[Run] = []
         self._anchored = Anchored()
         self._style = ""
-        self._background: str | None = None
+        self._background: Colour | None = None
+        self._is_unseen = False
         self._link = ""
         self._format: TextFormat | None = None
         inside = self._inside
@@ -209,7 +235,7 @@ class ParagraphText:
             "w_noBreakHyphen": lambda _: self._add("-"),
             "w_br": self._break,
             "w_sym": self._symbol,
-            "w_pgNum": lambda _: self._add(PAGE_NUMBER if has_page_numbers else ""),
+            "w_pgNum": lambda _: self._add(PAGE_NUMBER if self._has_page_numbers else ""),
             "w_lastRenderedPageBreak": lambda _: state.note_drawn_page() if has_pages else None,
             "w_fldChar": self._field_mark,
             "w_instrText": self._field_code,
@@ -226,11 +252,11 @@ class ParagraphText:
         }
 
     def read(
-        self, paragraph: Element, style: str, background: str | None
+        self, paragraph: Element, style: str, background: Colour | None, *, is_unseen: bool
     ) -> tuple[list[Run], Anchored]:
-        """Return the text of a paragraph and of the boxes anchored in it."""
+        """Return the text of a paragraph, which may be unseen, and the boxes anchored in it."""
         self._runs, self._anchored = [], Anchored()
-        self._style, self._background = style, background
+        self._style, self._background, self._is_unseen = style, background, is_unseen
         self._inside(paragraph)
         if self._state.listed_notes:
             self._mark_notes()
@@ -257,8 +283,17 @@ class ParagraphText:
         self._in_run_order(element)
 
     def _set_format(self, properties: Element | None) -> None:
-        background = None if self._state.has_picture_behind else self._background
-        self._format = self._state.styles.text_format(properties, self._style, background)
+        self._format = self._format_of(properties)
+
+    def _format_of(self, properties: Element | None) -> TextFormat:
+        is_unknown = self._state.has_picture_behind and not self._place.is_in_front
+        background = None if is_unknown else self._background
+        return self._state.styles.text_format(
+            properties, self._style, background, self._place.table
+        )
+
+    def _is_hidden(self, properties: Element | None) -> bool:
+        return self._format_of(properties).is_hidden
 
     def _in_run_order(self, element: Element) -> None:
         for child in element:
@@ -273,7 +308,11 @@ class ParagraphText:
         if not text or not all(it.in_result and not it.is_replaced for it in self._fields):
             return
         form = self._format
-        if form is not None and form.is_hidden:
+        if (
+            self._is_unseen
+            or (form is not None and form.is_hidden)
+            or any(it.is_hidden for it in self._fields)
+        ):
             self._state.hidden_chars += len(text.strip())
         elif form is None or is_markdown:
             self._append(text, RunStyle(verbatim=is_markdown))
@@ -311,7 +350,13 @@ class ParagraphText:
         base, reading = element.find("w_rubyBase"), element.find("w_rt")
         if base is not None:
             self._inside(base)
-        if reading is not None and (text := "".join(it.text or "" for it in reading.iter("w_t"))):
+        text = ""
+        for run in () if reading is None else reading.iter("w_r"):
+            if self._is_hidden(run.find("w_rPr")):
+                self._state.count_hidden(run)
+            else:
+                text += "".join(it.text or "" for it in run.iterfind("w_t"))
+        if text:
             self._add(f"({text})")
 
     def _hyperlink(self, element: Element) -> None:
@@ -349,7 +394,10 @@ class ParagraphText:
 
     def _equation(self, element: Element, mark: str) -> None:
         self._format = None
-        if text := self._state.equations.write(element):
+        equations = self._state.equations
+        text = equations.write(element, self._is_hidden)
+        self._state.hidden_chars += equations.take_hidden_chars()
+        if text:
             self._add(f"{mark}{text}{mark}", is_markdown=True)
 
     def _display(self, element: Element) -> None:
@@ -365,6 +413,8 @@ class ParagraphText:
             self._add(PAGE_NUMBER)
         elif address := _FIELD_ADDRESS.match(code):
             self._linked(element, address[1])
+        elif _has_no_result(code):
+            self._state.count_hidden(element)
         else:
             self._inside(element)
 
@@ -376,6 +426,8 @@ class ParagraphText:
             opened = self._fields[-1]
             if self._is_page_number(opened.code):
                 opened.is_replaced = True
+            elif _has_no_result(opened.code):
+                opened.is_hidden = True
             elif address := _FIELD_ADDRESS.match(opened.code):
                 self._link = self._target(address[1])
             opened.in_result = True
@@ -422,46 +474,39 @@ class ParagraphText:
         self._append(label, RunStyle(script="note"))
 
     def _drawing(self, element: Element) -> None:
-        description = next(element.iter("wp_docPr"), None)
-        is_hidden = _is_off_page(element) or (
-            description is not None and is_on(description.get("hidden"), default=False)
-        )
-        anchor = element.find("wp_anchor")
-        if anchor is not None and (
-            is_on(anchor.get("behindDoc"), default=False) or _has_fill(anchor)
-        ):
+        shapes = self._state.shapes
+        is_hidden = shapes.is_drawing_hidden(element, is_in_cell=self._place.kind == "cell")
+        if not is_hidden and shapes.covers(element):
             self._state.has_picture_behind = True
-        has_boxes = self._add_boxes(element, is_hidden=is_hidden)
-        if description is not None and not is_hidden and not has_boxes:
+        before = len(self._anchored.boxes)
+        self._add_parts(element)
+        description = next(element.iter("wp_docPr"), None)
+        if description is not None and not is_hidden and len(self._anchored.boxes) == before:
             self._add_description(description.get("descr", ""))
 
     def _picture(self, element: Element) -> None:
         """Read a drawing in the older VML, or an embedded object."""
-        shape = next(element.iter("v_shape"), None)
-        looks = "" if shape is None else shape.get("style", "").replace(" ", "").lower()
-        is_hidden = "visibility:hidden" in looks or "display:none" in looks
-        if "z-index:-" in looks or any(
-            shape.get("fillcolor") and is_on(shape.get("filled", "t").replace("f", "0"))
-            for kind in ("v_rect", "v_roundrect", "v_shape", "v_oval")
-            for shape in element.iter(kind)
-        ):
+        if self._state.shapes.covers_in_vml(element):
             self._state.has_picture_behind = True
-        self._add_boxes(element, is_hidden=is_hidden)
+        self._add_parts(element)
         for ole in element.iter("o_OLEObject"):
             self._state.lost_pictures += ole.get("ProgID", "").startswith("Equation")
-        for watermark in element.iter("v_textpath"):
-            self._add(watermark.get("string", ""))
-        for image in element.iter("v_imagedata"):
-            self._add_description(image.get("o_title", ""))
+
+    def _add_parts(self, element: Element) -> None:
+        """Add the text boxes, word art and descriptions of pictures of a drawing."""
+        for part in self._state.shapes.parts(element, is_in_cell=self._place.kind == "cell"):
+            if part.element.tag == "w_txbxContent":
+                self._anchored.boxes.append(part)
+            elif part.is_hidden:
+                self._state.hidden_chars += len(part.element.get("string", "").strip())
+            elif part.element.tag == "v_textpath":
+                self._add(part.element.get("string", ""))
+            else:
+                self._add_description(part.element.get("o_title", ""))
 
     def _add_description(self, text: str) -> None:
         if text.strip():
             self._add(f" {' '.join(text.split())} ")
-
-    def _add_boxes(self, element: Element, *, is_hidden: bool) -> bool:
-        boxes = list(_text_boxes(element))
-        self._anchored.boxes += ((box, is_hidden) for box in boxes)
-        return bool(boxes)
 
 
 def mark_open_fields(root: Element) -> None:
@@ -492,33 +537,13 @@ def mark_open_fields(root: Element) -> None:
         mark.set("is_open", "1")
 
 
-def _text_boxes(element: Element) -> Iterator[Element]:
-    """Yield the contents of text boxes, of each once."""
-    for child in element:
-        if child.tag == "w_txbxContent":
-            yield child
-        elif child.tag == "mc_AlternateContent":
-            yield from next(filter(None, (list(_text_boxes(form)) for form in child)), [])
-        else:
-            yield from _text_boxes(child)
+def _texts(element: Element) -> Iterator[str]:
+    return (it.text or "" for it in element.iter() if it.tag in ("w_t", "m_t"))
 
 
-def _has_fill(drawing: Element) -> bool:
-    """Return whether a floating shape is filled: text before it can have any colour."""
-    for shape in drawing.iter("wps_spPr"):
-        if any(
-            shape.find(kind) is not None for kind in ("a_solidFill", "a_gradFill", "a_pattFill")
-        ):
-            return True
-    return any(it.get("idx", "0") != "0" for it in drawing.iter("a_fillRef"))
-
-
-def _is_off_page(drawing: Element) -> bool:
-    for offset in drawing.iter("wp_posOffset"):
-        text = (offset.text or "").strip()
-        if text.lstrip("-").isdecimal() and abs(int(text[:20])) > _FARTHEST_EMU:
-            return True
-    return False
+def _has_no_result(code: str) -> bool:
+    name = code.split(maxsplit=1)[:1]
+    return bool(name) and name[0].upper() in _WITHOUT_RESULT
 
 
 def _symbol(code: int, font: str) -> str:

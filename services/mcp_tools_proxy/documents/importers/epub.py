@@ -34,8 +34,13 @@ _PREFIXES = {
 }
 _FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _CHARSET = re.compile(rb"""^\s*<\?xml[^>]*\bencoding=["']([\w-]+)""")
-_STYLES = re.compile(r"""<link\b[^>]*?\bhref=["']([^"']+\.css)["']""", re.IGNORECASE)
+_STYLES = re.compile(r"""<link\b[^>]*?\bhref=["']([^"':]+)["'][^>]*>""", re.IGNORECASE)
+_IS_OTHER_STYLE = re.compile(r"""(?!.*\brel=["'][^"']*\bstylesheet\b)|.*\balternate\b""", re.DOTALL)
+_MEDIA = re.compile(r"""\bmedia=["']([^"'<>]*)["']""")
+_IMPORT = re.compile(r"""@import\s*(?:url\(\s*)?["']?([^"')\s;:]+)["']?[^;]*;?""", re.IGNORECASE)
 _MAX_STYLE_CHARS = 200_000
+_MAX_STYLES = 20
+_HEAD_CHARS = 10_000
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _NAV_LINK = re.compile(
     r"""<a\b[^<>]*?\bhref=["']([^"'<>]*)["'][^<>]*>([^<]*(?:<(?!/a>)[^<]*)*)""", re.IGNORECASE
@@ -85,7 +90,7 @@ def import_epub(data: bytes, options: ImportOptions) -> Document:
         is_named = chapter in book.contents and _is_navigation(html)
         if is_named or _repeats_contents(book, chapter, html):
             continue
-        page = f"{_style(archive, chapter, html)}{_INNER_LINK.sub('', html)}"
+        page = _INNER_LINK.sub("", _with_styles(archive, chapter, html))
         converted = html_to_markdown(page, with_link_targets=options.with_link_targets)
         hidden_chars += converted.hidden_chars
         text = converted.markdown.strip()
@@ -246,8 +251,24 @@ def _text(archive: XmlArchive, part: str, options: ImportOptions) -> str:
     ).text
 
 
-def _style(archive: XmlArchive, chapter: str, html: str) -> str:
-    """Return the style sheets of a chapter, which can hide text."""
-    sheets = (archive.read(_resolved(chapter, it)) for it in _STYLES.findall(html[:10_000]))
-    text = "\n".join(sheet.decode("utf-8", "replace") for sheet in sheets)
-    return f"<style>{text[:_MAX_STYLE_CHARS].replace('</', '')}</style>" if text else ""
+def _with_styles(archive: XmlArchive, chapter: str, html: str) -> str:
+    """Return a chapter with its style sheets, which can hide text, in place of their links."""
+    read: set[str] = set()
+
+    def style(link: re.Match[str]) -> str:
+        if _IS_OTHER_STYLE.match(link[0].lower()):
+            return link[0]
+        text = _sheet(archive, _resolved(chapter, unescape(link[1])), read)
+        media = _MEDIA.search(link[0])
+        return f'<style media="{media[1] if media else ""}">{text.replace("</", "")}</style>'
+
+    return _STYLES.sub(style, html[:_HEAD_CHARS]) + html[_HEAD_CHARS:]
+
+
+def _sheet(archive: XmlArchive, part: str, read: set[str]) -> str:
+    """Return a style sheet with those that it imports, each once in a chapter."""
+    if part in read or len(read) >= _MAX_STYLES:
+        return ""
+    read.add(part)
+    text = archive.read(part).decode("utf-8", "replace")[:_MAX_STYLE_CHARS]
+    return _IMPORT.sub(lambda it: _sheet(archive, _resolved(part, it[1]), read), text)

@@ -3,6 +3,9 @@
 import re
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.documents.importers.html_sheet import StyleSheet
+from mcp_tools_proxy.documents.importers.html_styles import Appearance, appearance
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -19,7 +22,14 @@ _DRAWN = frozenset(
 )
 _CONTAINERS = frozenset({"katex", "mwe-math-element", "katex-display"})
 _SCRIPT = 'script[type^="math/"]'
+_MATHJAX = 'script[src*="mathjax" i], [class^="MathJax"]'
+"""The program that shows such scripts."""
+
 _DISPLAY_STYLE = re.compile(r"\{\\(?:displaystyle|textstyle)\s*(.*)\}", re.DOTALL)
+_WORD = re.compile(
+    r"\\(?:begin|end|color|textcolor)\s*\{[a-zA-Z*]{0,20}\}|\\[a-zA-Z]+|([^\W\d_]{3,})"
+)
+"""Words of TeX, without commands."""
 
 MAX_DEPTH = 50
 
@@ -27,19 +37,22 @@ MAX_DEPTH = 50
 class MathReader:
     """Finds the formulas of one page."""
 
-    def __init__(self, tree: "LexborHTMLParser") -> None:
-        self._has_scripts = tree.css_first(_SCRIPT) is not None
+    def __init__(self, tree: "LexborHTMLParser", styles: StyleSheet) -> None:
+        self._has_scripts = (
+            tree.css_first(_SCRIPT) is not None and tree.css_first(_MATHJAX) is not None
+        )
+        self._styles = styles
 
-    def read(self, node: "LexborNode", tag: str) -> str | None:
+    def read(self, node: "LexborNode", tag: str, seen: Appearance) -> str | None:
         """Return the formula of an element; "" if it repeats one, None if it is not a formula."""
         if tag == "math":
-            return math_text(node)
+            return self._formula(node, seen)
         if tag == "mjx-container":
             found = node.css_first("math")
-            return math_text(found) if found is not None else None
+            return self._formula(found, seen) if found is not None else None
         if tag == "script":
             kind = node.attributes.get("type") or ""
-            if kind.startswith("math/tex"):
+            if self._has_scripts and kind.startswith("math/tex"):
                 return tex(node.text())
             return None
         if tag not in {"span", "div"}:
@@ -48,8 +61,47 @@ class MathReader:
         if self._has_scripts and not _DRAWN.isdisjoint(classes):
             return ""
         if not _CONTAINERS.isdisjoint(classes) and (found := node.css_first("math")) is not None:
-            return math_text(found)
+            return self._formula(found, seen)
         return None
+
+    def _formula(self, math: "LexborNode", seen: Appearance) -> str:
+        """Return MathML as TeX if it has it with the same words, otherwise as its text."""
+        shown = " ".join(self._linear(math, MAX_DEPTH, seen).split())
+        letters = "".join(filter(str.isalnum, shown)).casefold()
+        for annotation in math.css("annotation"):
+            is_tex = "tex" in (annotation.attributes.get("encoding") or "").lower()
+            if is_tex and _has_only(annotation.text(), letters):
+                return tex(annotation.text())
+        alternative = math.attributes.get("alttext") or ""
+        return tex(alternative) if alternative and _has_only(alternative, letters) else shown
+
+    def _linear(self, node: "LexborNode", depth: int, seen: Appearance) -> str:
+        """Return MathML as text in the order of reading, such as ``(a+b)/2`` and ``x^2``."""
+        if depth == 0:
+            return "" if seen.is_hidden else node.text() or ""
+        if node.is_text_node:
+            return "" if seen.is_hidden else (node.text_content or "").strip()
+        attributes = node.attributes
+        declared = self._styles.declarations(node, attributes.get("style"))
+        seen = appearance(seen, declared, attributes)
+        parts: list[str] = []
+        child = node.first_child
+        while child is not None:
+            if child.is_text_node or child.tag not in _NOT_SHOWN:
+                part = self._linear(child, depth - 1, seen)
+                if part or not child.is_text_node:
+                    parts.append(part)
+            child = child.next
+        return _joined(node.tag or "", parts)
+
+
+_NOT_SHOWN = frozenset({"annotation", "annotation-xml", "mphantom"})
+
+
+def _has_only(formula: str, letters: str) -> bool:
+    """Return whether the words of TeX are among the letters that a formula shows."""
+    words = filter(None, _WORD.findall(formula))
+    return all(word.casefold() in letters for word in words)
 
 
 def tex(text: str) -> str:
@@ -57,33 +109,6 @@ def tex(text: str) -> str:
     text = " ".join(text.split())
     found = _DISPLAY_STYLE.fullmatch(text)
     return found[1].strip() if found else text
-
-
-def math_text(math: "LexborNode") -> str:
-    """Return a MathML formula: its TeX if it has it, otherwise its text."""
-    for annotation in math.css("annotation"):
-        if "tex" in (annotation.attributes.get("encoding") or "").lower():
-            return tex(annotation.text())
-    if alternative := math.attributes.get("alttext"):
-        return tex(alternative)
-    return " ".join(_linear(math, MAX_DEPTH).split())
-
-
-def _linear(node: "LexborNode", depth: int) -> str:
-    """Return MathML as text in the order of reading, such as ``(a+b)/2`` and ``x^2``."""
-    if depth == 0:
-        return node.text() or ""
-    if node.is_text_node:
-        return (node.text_content or "").strip()
-    parts: list[str] = []
-    child = node.first_child
-    while child is not None:
-        if child.is_text_node or child.tag not in {"annotation", "annotation-xml"}:
-            part = _linear(child, depth - 1)
-            if part or not child.is_text_node:
-                parts.append(part)
-        child = child.next
-    return _joined(node.tag or "", parts)
 
 
 def _joined(tag: str, parts: list[str]) -> str:

@@ -1,44 +1,39 @@
-"""Finds text of web pages that readers cannot see, by styles of elements and the style sheet.
+"""Finds text of web pages that readers cannot see, by the styles of its elements.
 
 Handles display, visibility, content-visibility, opacity, filter: opacity(), font-size, zoom,
 scale, moves, positions off the page, clip, clip-path, mask, boxes without area, and text in the
-colour behind it; style sheets with nesting, media, var() and specificity. Text that is hidden only
-by the layout stays: behind or outside of other boxes, in pictures, masks and other filters.
-External style sheets are not fetched, so their rules hide nothing.
+colour behind it. Text that is hidden only by the layout stays: behind or outside of other boxes,
+in pictures, masks and other filters.
 """
 
 import re
-import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.css_colours import Colour, parse_colour
+from mcp_tools_proxy.documents.importers.css_values import (
+    each_side,
+    length_px,
+    ratio,
+    words_of,
+)
+from mcp_tools_proxy.documents.importers.html_sheet import NO_DECLARATIONS, StyleSheet
 
 if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
+    from selectolax.lexbor import LexborHTMLParser
 
 NOT_TEXT = frozenset(
     {
         *("area", "audio", "base", "canvas", "col", "colgroup", "datalist", "embed", "frame"),
         *("frameset", "head", "iframe", "link", "map", "meta", "noembed", "noframes", "object"),
         *("param", "rp", "script", "source", "style", "title", "track", "video", "wbr"),
+        *("desc", "metadata"),
     }
 )
 """Elements whose content is not text of the page."""
 
 HIDDEN_ELEMENTS = frozenset({"template", "noscript"})
-
-MAX_RULES = 3_000
-"""Rules of a style sheet that are applied; each examines every element."""
-
-MAX_MATCHES = 2_000_000
-"""Pairs of a rule and an element; each takes 10 µs."""
-
-MAX_SIBLING_STEPS = 4_000_000_000
-"""Steps between siblings that all selectors may need: 20 s. 500 rules with
-``:nth-last-child(2n of p)`` over 8,000 paragraphs took over two minutes."""
 
 ALMOST_SAME = 10
 """Difference of two colours, of 255 in each part, that nobody can see."""
@@ -47,61 +42,50 @@ LEAST_OPACITY = 0.05
 LEAST_SCALE = 0.05
 
 FAR_OFF_PX = 500
+"""Distance of text before the start of the page."""
 
-_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
-_NO_FONT = re.compile(r"(?:[a-z]+\s+)*0(?:px|pt|r?em|%)?[\s/]")
-_SIZE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))(px|pt|r?em|ex|ch|%|vw|vh|in|cm|mm|pc)?")
-_PX = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "in": 96, "cm": 38, "mm": 3.8, "pc": 16}
-_SPECIFIC = (
-    re.compile(r"#[\w-]+"),
-    re.compile(r"\.[\w-]+|\[[^\]]*\]|:[\w-]+"),
-    re.compile(r"\b\w"),
-)
-_RELEVANT = re.compile(
-    r"--|display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|indent"
-    r"|clip|transform|overflow|zoom|scale|translate|mask|margin|vertical-align"
-)
+FAR_AFTER_PX = 5_000
+"""Distance of text beside the page; columns and slides are nearer."""
 
-_KEYWORDS = {
-    "display": re.compile(
-        r"(?:none|block|inline|flow|flex|grid|table|list-item|contents|run-in|ruby|math|-webkit-|var\("
-        r"|inherit|initial|unset|revert)"
-    ),
-    "visibility": re.compile(
-        r"(?:visible|hidden|collapse|var\(|inherit|initial|unset|revert)(?![\w-])|revert-layer"
-    ),
-}
-_AMONG_SIBLINGS = re.compile(r"~(?!=)|:(?:nth-|has\(|\w+-of-type)")
-"""Selectors for which each element examines its siblings or their contents."""
+LEAST_FONT_PX = 1
+LEAST_BOX_PX = 2
 
 _WHITE = (255, 255, 255)
-_FOREIGN_STYLES = 'link[rel~="stylesheet" i]'
-_BETWEEN_SELECTORS = re.compile(r",(?![^(]*\))")
-_MEDIA = re.compile(r"\((min|max)-width:([\d.]+)(px|r?em)\)")
-_SCHEME = re.compile(r"\(prefers-color-scheme:light\)")
-_WINDOW_PX = 1280
-"""Width of the window for which media rules are applied."""
-
-_MOST_SELECTOR_CHARS = 2_000
-"""Selectors of nested rules grow with each level."""
 
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,((?:[^()]|\((?:[^()]|\([^()]*\))*\))*))?\)")
 _MOST_VARIABLES = 500
 _MOST_VALUE_CHARS = 1_000
 """Limits of variables, which can multiply each other."""
 
-NO_DECLARATIONS: Mapping[str, str] = {}
-
 _BLOCK = ("block", "flex", "grid", "list-item", "table", "flow-root", "table-row")
+
+
+class Drawing(Enum):
+    """Where text is: in a page, or in an SVG drawing, which shows only that of some elements."""
+
+    NONE = auto()
+    SHAPES = auto()
+    TEXT = auto()
+
+
+class Clip(Enum):
+    """What a box without area around an element hides: boxes that are placed elsewhere stay."""
+
+    NOTHING = auto()
+    FLOW = auto()
+    """All but what has a position of its own."""
+    PLACED = auto()
+    """All but what has a fixed position."""
 
 
 class Appearance(NamedTuple):
     """The inherited styles that decide whether text is visible."""
 
     removed: bool = False
+    clipped: Clip = Clip.NOTHING
     invisible: bool = False
-    tiny: bool = False
+    font_px: float = 16.0
+    root_font_px: float = 16.0
     opacity: float = 1.0
     colour: Colour | None = (0, 0, 0)
     fill: str = ""
@@ -109,187 +93,58 @@ class Appearance(NamedTuple):
     background: Colour | None = _WHITE
     """None if it is a picture or a gradient."""
     variables: Mapping[str, str] = NO_DECLARATIONS
+    paint: str = ""
+    """The fill of text in drawings, if it is stated."""
+    outline: str = ""
+    drawing: Drawing = Drawing.NONE
+    view: tuple[float, ...] = ()
+    """The part of a drawing that is seen: left, top, width, height; () if it is not known."""
+    scale: float = 1.0
+    """Pixels of one unit of a drawing."""
 
     @property
     def is_hidden(self) -> bool:
         """Whether text of this appearance cannot be seen."""
         return (
             self.removed
+            or self.clipped is not Clip.NOTHING
             or self.invisible
-            or self.tiny
+            or self.drawing is Drawing.SHAPES
+            or self.font_px * self.scale <= LEAST_FONT_PX
             or self.opacity <= LEAST_OPACITY
             or self._has_own_background
         )
 
     @property
     def _has_own_background(self) -> bool:
-        colour = parse_colour(self.fill, self.background) if self.fill else self.colour
-        if colour is None or self.background is None:
-            return False
-        return all(
-            abs(one - other) <= ALMOST_SAME
-            for one, other in zip(colour, self.background, strict=True)
-        )
+        return self.background is not None and is_same_colour(self.ink, self.background)
+
+    @property
+    def ink(self) -> Colour | None:
+        """The colour of the text, None if it is not known."""
+        if self.drawing is Drawing.TEXT:
+            if self.outline not in {"", "none"}:
+                return None
+            return self.paint_colour
+        return parse_colour(self.fill, self.background) if self.fill else self.colour
+
+    @property
+    def paint_colour(self) -> Colour | None:
+        """The colour of text and shapes in drawings."""
+        if self.paint == "none":
+            return self.background
+        if self.paint == "currentcolor":
+            return self.colour
+        return parse_colour(self.paint, self.background) if self.paint else (0, 0, 0)
 
 
-class StyleSheet:
-    """The rules of a page's style elements, by element."""
-
-    def __init__(self, tree: "LexborHTMLParser") -> None:
-        self._rules: dict[int, list[tuple[tuple[int, ...], Mapping[str, str]]]] = {}
-        self.background = None if tree.css_first(_FOREIGN_STYLES) is not None else _WHITE
-        """Of a page with style sheets of its own only; it is unknown with others."""
-        found = tree.css("style")
-        text = "\n".join(
-            element.text()
-            for element in found
-            if _shows_media(element.attributes.get("media") or "all")
-        )
-        rules = [rule for rule in _rules(text) if _RELEVANT.search(rule[1])][:MAX_RULES]
-        matches = 0
-        self._check_siblings(tree, (selectors for selectors, _ in rules))
-        for order, (selectors, body) in enumerate(rules):
-            declarations = parse_declarations(body)
-            for selector in _BETWEEN_SELECTORS.split(selectors):
-                matches += self._add(tree, selector, declarations, order)
-                if matches > MAX_MATCHES:
-                    return
-
-    def _check_siblings(self, tree: "LexborHTMLParser", selectors: Iterable[str]) -> None:
-        """Raise ImportFailed for selectors that take quadratic time in this page.
-
-        Without them, text that they hide would be read.
-        """
-        costly = sum(len(_AMONG_SIBLINGS.findall(it)) for it in selectors)
-        if not costly:
-            return
-        nodes = tree.css("*")
-        children = Counter(node.parent.mem_id for node in nodes if node.parent is not None)
-        if costly * sum(count * count for count in children.values()) > MAX_SIBLING_STEPS:
-            raise ImportFailed(
-                "has style rules that would take too long to apply: save it as PDF or text"
-            )
-
-    def _add(
-        self,
-        tree: "LexborHTMLParser",
-        selector: str,
-        declarations: Mapping[str, str],
-        order: int,
-    ) -> int:
-        from selectolax.lexbor import SelectolaxError  # noqa: PLC0415 - an extra
-
-        if "::" in selector or not selector.strip():
-            return 0
-        try:
-            nodes = tree.css(selector.strip())
-        except SelectolaxError:
-            return 0
-        rule = ((*(len(part.findall(selector)) for part in _SPECIFIC), order), declarations)
-        for node in nodes:
-            self._rules.setdefault(node.mem_id, []).append(rule)
-        return len(nodes)
-
-    def declarations(self, node: "LexborNode", style: str | None) -> Mapping[str, str]:
-        """Return the declarations of an element; its own style attribute takes precedence."""
-        rules = self._rules.get(node.mem_id)
-        if rules is None and "!" not in (style or ""):
-            return parse_declarations(style) if style else NO_DECLARATIONS
-        merged: dict[str, str] = {}
-        important: dict[str, str] = {}
-        own = [parse_declarations(style)] if style else []
-        for declarations in (
-            *(rule for _, rule in sorted(rules or (), key=lambda it: it[0])),
-            *own,
-        ):
-            for name, value in declarations.items():
-                plain, mark, _ = value.partition("!")
-                (important if mark else merged)[name] = plain.strip()
-        return merged | important
-
-
-class _StyleRule(NamedTuple):
-    """An open rule or block of rules; ``selector`` is None if it does not apply."""
-
-    number: int
-    selector: str | None
-    declarations: list[str]
-
-
-def _rules(text: str) -> list[tuple[str, str]]:
-    """Return selectors and declarations; those of other media than a wide screen are left out."""
-    text = _COMMENT.sub("", text)
-    opened = [_StyleRule(0, "", [])]
-    rules: list[_StyleRule] = []
-    at = 0
-    for found in re.finditer(r"[{};]|\Z", text):
-        part = text[at : found.start()].strip()
-        at = found.end()
-        if found[0] == "{":
-            opened.append(_StyleRule(found.start(), _inner_selector(part, opened[-1].selector), []))
-            rules.append(opened[-1])
-            continue
-        if part:
-            opened[-1].declarations.append(part)
-        if found[0] == "}" and len(opened) > 1:
-            opened.pop()
-    return [(it.selector, ";".join(it.declarations)) for it in rules if it.selector]
-
-
-def _inner_selector(head: str, outer: str | None) -> str | None:
-    """Return the selector of a rule or block within another; "" is that of the style sheet."""
-    if outer is None or len(outer) * (1 + head.count(",") + head.count("&")) > _MOST_SELECTOR_CHARS:
-        return None
-    if head.startswith("@media"):
-        return outer if _shows_media(head.removeprefix("@media")) else None
-    if head.startswith("@"):
-        return outer if head.startswith(("@supports", "@layer", "@scope")) else None
-    if not outer:
-        return head or None
-    parent = f":is({outer})"
-    return ",".join(
-        it.replace("&", parent) if "&" in it else f"{parent} {it.strip()}"
-        for it in _BETWEEN_SELECTORS.split(head)
+def is_same_colour(one: Colour | None, other: Colour | None) -> bool:
+    """Return whether nobody can see the difference of two known colours."""
+    return (
+        one is not None
+        and other is not None
+        and all(abs(it - that) <= ALMOST_SAME for it, that in zip(one, other, strict=True))
     )
-
-
-def _shows_media(queries: str) -> bool:
-    """Return whether a wide screen with light colours is among some media."""
-    return any(map(_is_shown, re.sub(r"\s", "", queries.lower()).split(",")))
-
-
-def _is_shown(query: str) -> bool:
-    if query.startswith("not"):
-        return re.fullmatch(r"not(?:print|speech)", query) is not None
-    for found in _MEDIA.finditer(query):
-        width = float(found[2]) * (1 if found[3] == "px" else _PX["em"])
-        if (width > _WINDOW_PX) == (found[1] == "min"):
-            return False
-    others = _SCHEME.sub("", _MEDIA.sub("", query))
-    return re.fullmatch(r"(?:only)?(?:screen|all)?(?:and)*", others) is not None
-
-
-def parse_declarations(style: str) -> dict[str, str]:
-    """Return the declarations of a style attribute, in lower case."""
-    if "\\" in style:
-        style = _ESCAPE.sub(_unescape, style)
-    if "/*" in style:
-        style = _COMMENT.sub("", style)
-    found: dict[str, str] = {}
-    for part in style.lower().split(";"):
-        name, value = (it.strip() for it in part.partition(":")[::2])
-        if not value or (name in _KEYWORDS and _KEYWORDS[name].match(value) is None):
-            continue  # browsers ignore a value that they do not know
-        if "!" in value or "!" not in found.get(name, ""):
-            found[name] = value
-    return found
-
-
-def _unescape(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[2]
-    code = int(found[1], 16)
-    return chr(code) if 0 < code <= sys.maxunicode else ""
 
 
 def appearance(
@@ -301,21 +156,37 @@ def appearance(
     values = {name: value.partition("!")[0].strip() for name, value in declared.items()}
     variables = _variables(values, inherited)
     values = {name: _substituted(value, variables) for name, value in values.items()}
-    visibility = values.get("visibility")
+    visibility = values.get("visibility", "inherit")
     invisible = inherited.invisible
-    if visibility:
+    if visibility not in {"inherit", "unset"}:
         invisible = visibility in {"hidden", "collapse"}
     background = _background(values, attributes, inherited)
-    return Appearance(
+    return inherited._replace(
         removed=inherited.removed or _has_hidden(attributes, values) or _is_removed(values),
+        clipped=_clip(values, inherited.clipped),
         invisible=invisible,
-        tiny=_is_tiny(inherited, values),
+        font_px=_font_px(inherited, values.get("font-size", "")),
         opacity=inherited.opacity * _opacity(values),
         colour=_colour(values, attributes, inherited, background),
         fill=_fill(values, inherited),
         background=background,
         variables=variables,
+        paint=_paint(values, inherited),
+        outline=_inherited(values, "stroke", inherited.outline),
     )
+
+
+def _paint(values: Mapping[str, str], inherited: Appearance) -> str:
+    opacity = ratio(values.get("fill-opacity"))
+    is_clear = opacity is not None and opacity <= LEAST_OPACITY
+    return "none" if is_clear else _inherited(values, "fill", inherited.paint)
+
+
+def _inherited(values: Mapping[str, str], name: str, inherited: str) -> str:
+    value = values.get(name, "inherit")
+    if value in {"inherit", "unset"}:
+        return inherited
+    return "" if value == "initial" else value
 
 
 def _variables(values: Mapping[str, str], inherited: Appearance) -> Mapping[str, str]:
@@ -342,12 +213,21 @@ def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
 
     What hides the whole page is left out: a script shows the page when it has loaded.
     """
-    seen = Appearance(background=styles.background)
-    for node in (tree.root, tree.body):
+    seen = Appearance(background=_WHITE if styles.is_whole else None)
+    for node, is_root in ((tree.root, True), (tree.body, False)):
         if node is not None:
             attributes = node.attributes
             seen = appearance(seen, styles.declarations(node, attributes.get("style")), attributes)
-            seen = seen._replace(removed=False, invisible=False, tiny=False, opacity=1.0)
+            if is_root:
+                seen = seen._replace(root_font_px=seen.font_px or 16.0)
+            size = seen.font_px if seen.font_px > LEAST_FONT_PX else 16.0
+            seen = seen._replace(
+                removed=False,
+                clipped=Clip.NOTHING,
+                invisible=False,
+                opacity=1.0,
+                font_px=size,
+            )
     return seen
 
 
@@ -360,6 +240,14 @@ def script_tag(declared: Mapping[str, str]) -> str:
 def is_block(declared: Mapping[str, str]) -> bool:
     """Return whether an element is displayed as a block."""
     return declared.get("display", "").startswith(_BLOCK)
+
+
+def is_closed_box(
+    tag: str, attributes: Mapping[str, str | None], declared: Mapping[str, str]
+) -> bool:
+    """Return whether an element shows only when a button or script opens it."""
+    is_box = (tag == "dialog" and "open" not in attributes) or "popover" in attributes
+    return is_box and declared.get("display", "revert").startswith("revert")
 
 
 def _has_hidden(attributes: Mapping[str, str | None], values: Mapping[str, str]) -> bool:
@@ -378,7 +266,6 @@ def _is_removed(values: Mapping[str, str]) -> bool:
         or _is_off_page(values)
         or _is_cut_away(values.get("clip-path", ""))
         or any(_NO_MASK.fullmatch(values.get(name, "")) for name in _MASKS)
-        or _has_no_area(values)
     )
 
 
@@ -386,18 +273,19 @@ def _opacity(values: Mapping[str, str]) -> float:
     stated = [values.get("opacity", ""), *_FILTER.findall(values.get("filter", ""))]
     whole = 1.0
     for opacity in stated:
-        if found := _SIZE.fullmatch(opacity.strip()):
-            part = float(found[1]) / (100 if found[2] == "%" else 1)
+        part = ratio(opacity.strip())
+        if part is not None:
             whole *= min(max(part, 0.0), 1.0)
     return whole
 
 
-_FILTER = re.compile(r"\bopacity\(([^()]*)\)")
-_SCALE = re.compile(r"\bscale(?:3d|x|y)?\(([^()]*)\)")
-_MOVE = re.compile(r"\btranslate(?:3d|x|y)?\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_ARGUMENTS = r"([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*)\)"
+_FILTER = re.compile(rf"\bopacity\({_ARGUMENTS}")
+_SCALE = re.compile(rf"\bscale(?:3d|x|y)?\({_ARGUMENTS}")
+_MOVE = re.compile(rf"\btranslate(?:3d|(?P<axis>[xyz]))?\({_ARGUMENTS}")
 _ON_EDGE = re.compile(r"\brotate[xy]\(-?(?:90deg|0?\.25turn)\)")
 _MATRIX = re.compile(r"\bmatrix\(([^()]*)\)")
-_MASKS = ("mask", "mask-image", "-webkit-mask", "-webkit-mask-image")
+_MASKS = ("mask", "mask-image")
 _NO_MASK = re.compile(
     r"(?:linear|radial|conic)-gradient\((?:transparent|#0000|rgba?\([^()]*[,/]\s*0%?\)|to|left|right"
     r"|top|bottom|[\d.]+(?:deg|%|px)|[\s,])++\)"
@@ -409,103 +297,166 @@ def _is_scaled_away(values: Mapping[str, str]) -> bool:
     if _ON_EDGE.search(transform):
         return True
     scales = [values.get("scale", ""), *_SCALE.findall(transform)]
-    numbers = (_fraction(part) for it in scales for part in re.split(r"[\s,]+", it.strip())[:2])
+    numbers = (ratio(part) for it in scales for part in words_of(it)[:2])
     if any(number is not None and abs(number) <= LEAST_SCALE for number in numbers):
         return True
     for found in _MATRIX.findall(transform):
-        parts = [_fraction(part) or 0.0 for part in found.replace(" ", "").split(",")]
+        parts = [ratio(part) or 0.0 for part in found.replace(" ", "").split(",")]
         if len(parts) == 6 and abs(parts[0] * parts[3] - parts[1] * parts[2]) <= LEAST_SCALE**2:
             return True
-    zoom = _fraction(values.get("zoom", ""))
+    zoom = ratio(values.get("zoom"))
     return zoom is not None and 0 < zoom <= LEAST_SCALE
 
 
-def _fraction(text: str) -> float | None:
-    found = _SIZE.fullmatch(text)
-    return float(found[1]) / (100 if found[2] == "%" else 1) if found else None
+_INSET = re.compile(r"inset\((.*?)(?:\bround\b.*)?\)", re.DOTALL)
+_CORNERS = re.compile(r"(rect|xywh)\((.*?)(?:\bround\b.*)?\)", re.DOTALL)
+_NO_PATH = re.compile(r"path\((?:\s*(?:evenodd|nonzero)\s*,)?\s*[\"'][mz\d\s.,+-]*[\"']\s*\)")
 
 
 def _is_cut_away(clip_path: str) -> bool:
-    if found := re.match(r"inset\(\s*([\d.]+)%", clip_path):
-        return float(found[1]) >= 50
+    if found := _INSET.fullmatch(clip_path):
+        sides = each_side(found[1].split())
+        top, right, bottom, left = (length_px(it) or 0 for it in sides or ("",) * 4)
+        return top + bottom >= _WHOLE_PX or left + right >= _WHOLE_PX
+    if found := _CORNERS.fullmatch(clip_path):
+        sides = each_side(found[2].split())
+        one, two, three, four = (length_px(it) for it in sides or ("",) * 4)
+        if found[1] == "xywh":
+            return three == 0 or four == 0
+        return _is_less(three, one) or _is_less(two, four)
     if found := re.fullmatch(r"polygon\((?:\w+\s*,)?([^()]*)\)", clip_path):
         points = [it.split() for it in found[1].split(",")]
         return any(
             len({point[axis] for point in points if len(point) == 2}) == 1 for axis in (0, 1)
         )
-    return re.match(r"(?:circle|ellipse)\(\s*0(?:[a-z]+|%)?[\s)]", clip_path) is not None
+    if _NO_PATH.fullmatch(clip_path):
+        return True
+    return re.match(rf"(?:circle|ellipse)\(\s*{_ZERO}[\s)]", clip_path) is not None
 
 
-_CLIPPED = re.compile(r"rect\((?:[01](?:px)?[\s,]*){4}\)")
-_SIDES = ("left", "top", "right", "bottom", "inset-inline-start", "inset-block-start")
-_OFFSETS = ("text-indent", "margin-left", "margin-top", "margin-inline-start")
+_WHOLE_PX = 1000
+"""100 %, as the size of a box is not known."""
+
+_ZERO = r"[-+]?(?:0+\.?0*|\.0+)(?:[a-z]+|%)?"
+
+
+def _is_less(end: float | None, start: float | None) -> bool:
+    return end is not None and start is not None and end - start <= 1
+
+
+_CLIPPED = re.compile(r"rect\((.*)\)")
+_OFF_WINDOW = {"left": 1_780, "right": 1_780, "top": 1_300, "bottom": 1_300}
+"""Sizes of the window, and FAR_OFF_PX."""
+
+_OFF_PAGE = dict.fromkeys(("left", "right", "bottom"), FAR_AFTER_PX)
 
 
 def _is_off_page(values: Mapping[str, str]) -> bool:
-    is_placed = values.get("position") in {"absolute", "fixed", "relative", "sticky"}
-    offsets = (*_OFFSETS, *_SIDES) if is_placed else _OFFSETS
-    sizes = [values.get(name, "") for name in offsets]
-    if is_placed:
-        sizes += values.get("inset", "").split()
-    moves = [values.get("translate", ""), *_MOVE.findall(values.get("transform", ""))]
-    # a part in % is of the element itself
-    sizes += [it for move in moves for it in _BETWEEN_SIZES.split(move) if "%" not in it]
-    if any((_px(size) or 0) <= -FAR_OFF_PX for size in sizes):
+    indent = length_px(values.get("text-indent", "").split(" ")[0]) or 0
+    if indent <= -FAR_OFF_PX or (indent >= _WHOLE_PX and _clips(values)):
         return True
-    return is_placed and _CLIPPED.match(values.get("clip", "")) is not None
+    # a margin of -100% is that of a column beside another
+    margins = [length_px(values.get(f"margin-{it}"), percent=3.3) or 0 for it in ("top", "left")]
+    if min(margins) <= -FAR_OFF_PX or margins[1] >= FAR_AFTER_PX:
+        return True
+    return _is_moved_off(values) or _is_placed_off(values)
+
+
+def _is_moved_off(values: Mapping[str, str]) -> bool:
+    moves = [("", values.get("translate", "")), *_MOVE.findall(values.get("transform", ""))]
+    for axis, move in moves:
+        # one percent is of the element itself
+        sizes = [length_px(it, percent=0.5) or 0 for it in words_of(move) or [""]]
+        if axis != "z" and min(sizes) <= -FAR_OFF_PX:
+            return True
+        if axis in {"", "x"} and sizes[0] >= FAR_AFTER_PX:
+            return True
+    return False
+
+
+def _is_placed_off(values: Mapping[str, str]) -> bool:
+    position = values.get("position", "").removeprefix("-webkit-")
+    if position not in {"absolute", "fixed", "relative", "sticky"}:
+        return False
+    most = _OFF_WINDOW if position == "fixed" else _OFF_PAGE
+    for side in ("left", "top", "right", "bottom"):
+        size = length_px(values.get(side)) or 0
+        if size <= -FAR_OFF_PX or size >= most.get(side, size + 1):
+            return True
+    found = _CLIPPED.fullmatch(values.get("clip", ""))
+    if found is None or position not in {"absolute", "fixed"}:
+        return False
+    sizes = [length_px(it) for it in re.split(r"[\s,]+", found[1].strip())]
+    if len(sizes) != 4:
+        return False
+    top, right, bottom, left = sizes
+    return _is_less(bottom, top) or _is_less(right, left)
+
+
+_SCROLLED = frozenset({"hidden", "clip", "auto", "scroll", "overlay"})
+
+
+def _clips(values: Mapping[str, str]) -> bool:
+    """Return whether an element hides what is outside of it."""
+    return (
+        values.get("overflow-x") in _SCROLLED
+        or values.get("overflow-y") in _SCROLLED
+        or re.search(r"paint|strict|content", values.get("contain", "")) is not None
+    )
+
+
+def _clip(values: Mapping[str, str], around: Clip) -> Clip:
+    position = values.get("position", "static").removeprefix("-webkit-")
+    if position == "fixed" or (position == "absolute" and around is Clip.FLOW):
+        around = Clip.NOTHING
+    if around is Clip.NOTHING and not _has_no_area(values):
+        return around
+    return Clip.FLOW if position == "static" and around is not Clip.PLACED else Clip.PLACED
 
 
 def _has_no_area(values: Mapping[str, str]) -> bool:
-    if not values.get("overflow", "").startswith(("hidden", "clip")):
+    return _clips(values) and (
+        _is_flat(values, "width", ("left", "right"))
+        or _is_flat(values, "height", ("top", "bottom"))
+    )
+
+
+def _is_flat(values: Mapping[str, str], size: str, sides: tuple[str, str]) -> bool:
+    """Return whether a box has no room for text in one direction, its padding included."""
+    inner = [length_px(values.get(name)) for name in (size, f"max-{size}")]
+    known = [it for it in inner if it is not None and it >= 0]
+    if not known:
         return False
-    sizes = (_px(values.get(name)) for name in ("width", "height", "max-height", "max-width"))
-    return any(size is not None and 0 <= size <= 1 for size in sizes)
+    least = length_px(values.get(f"min-{size}")) or 0
+    padding = sum(length_px(values.get(f"padding-{side}")) or 0 for side in sides)
+    return max(min(known), least) + padding <= LEAST_BOX_PX
 
 
-def _is_tiny(inherited: Appearance, values: Mapping[str, str]) -> bool:
-    size = values.get("font-size")
-    if size is None:
-        return inherited.tiny or _NO_FONT.match(values.get("font", "")) is not None
-    match = _SIZE.fullmatch(size)
-    if match is None:
-        return inherited.tiny and size in {"inherit", "smaller", "larger"}
-    if float(match[1]) == 0:
-        return True
-    if match[2] in {"em", "%", "ex", "ch"}:
-        return inherited.tiny
-    return (_px(size) or 0) <= 1 and match[2] is not None
+_FONT_SIZES = {
+    "xx-small": 9.0,
+    "x-small": 10.0,
+    "small": 13.0,
+    "medium": 16.0,
+    "initial": 16.0,
+    "large": 18.0,
+    "x-large": 24.0,
+    "xx-large": 32.0,
+    "xxx-large": 48.0,
+}
 
 
-_BETWEEN_SIZES = re.compile(r"[\s,]+(?![^(]*\))")
-_TERM = re.compile(
-    r"\s*([-+]?)\s*([-+]?[\d.]+)([a-z%]*)(?:\s*\*\s*([-+]?[\d.]+)([a-z%]*))?\s*(?=[-+]|\Z)"
-)
+def _font_px(inherited: Appearance, size: str) -> float:
+    around = inherited.font_px
+    if size in {"smaller", "larger"}:
+        return around * 1.2 if size == "larger" else around / 1.2
+    if size in _FONT_SIZES:
+        return _FONT_SIZES[size]
+    px = length_px(size, percent=around / 100, em=around, rem=inherited.root_font_px)
+    return around if px is None or px < 0 else min(px, _MOST_FONT_PX)
 
 
-def _px(size: str | None) -> float | None:
-    """Return a length in pixels; of calc(), sums and products of two numbers."""
-    if not size:
-        return None
-    if found := re.fullmatch(r"calc\(([^()]{1,100})\)", size):
-        terms = list(_TERM.finditer(found[1]))
-        if "".join(it[0] for it in terms) != found[1]:
-            return None
-        return sum(_term_px(*it.groups()) for it in terms)
-    if (match := _SIZE.fullmatch(size)) is None:
-        return None
-    return float(match[1]) * _unit_px(match[2])
-
-
-def _term_px(sign: str, first: str, unit: str, second: str | None, other_unit: str | None) -> float:
-    try:
-        number = float(first) * float(second or 1)
-    except ValueError:
-        return 0.0
-    return (-number if sign == "-" else number) * _unit_px(unit or other_unit)
-
-
-def _unit_px(unit: str | None) -> float:
-    return 10 if unit in {"%", "vw", "vh"} else _PX.get(unit or "px", 1)
+_MOST_FONT_PX = 10_000.0
+"""Nested sizes multiply each other."""
 
 
 def _colour(
@@ -531,16 +482,15 @@ def _fill(values: Mapping[str, str], inherited: Appearance) -> str:
 def _background(
     values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
 ) -> Colour | None:
-    value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
-    shorthand = values.get("background", "")
-    images = f"{shorthand} {values.get('background-image', '')}"
-    if "background" in attributes or "url(" in images or "gradient(" in images:
+    images = values.get("background-image") or ("url(" if "background" in attributes else "")
+    if "url(" in images or "gradient(" in images:
         return None
-    words = [value, *_VALUES.findall(shorthand)]
+    value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
+    words = _VALUES.findall(value)
     for word in words:
         if (colour := parse_colour(word, inherited.background)) is not None:
             return colour
     return None if any("(" in word for word in words) else inherited.background
 
 
-_VALUES = re.compile(r"[\w-]+\((?:[^()]|\([^()]*\))*\)|[#\w]+")
+_VALUES = re.compile(r"[\w-]+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[#\w]+")

@@ -5,6 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
+from mcp_tools_proxy.documents.importers.css_values import length_px
+from mcp_tools_proxy.documents.importers.docx_numbering import format_number
+from mcp_tools_proxy.documents.importers.html_drawings import (
+    SHAPES,
+    covers_page,
+    element_appearance,
+    is_alternative,
+)
 from mcp_tools_proxy.documents.importers.html_math import MathReader
 from mcp_tools_proxy.documents.importers.html_notes import (
     is_note_mark,
@@ -12,13 +20,14 @@ from mcp_tools_proxy.documents.importers.html_notes import (
     names_note_mark,
     text_after,
 )
+from mcp_tools_proxy.documents.importers.html_sheet import StyleSheet
 from mcp_tools_proxy.documents.importers.html_styles import (
     HIDDEN_ELEMENTS,
     NOT_TEXT,
     Appearance,
-    StyleSheet,
-    appearance,
+    Drawing,
     is_block,
+    is_closed_box,
     page_appearance,
     script_tag,
 )
@@ -46,49 +55,11 @@ MAX_CELLS = 2_000_000
 
 _BLOCKS = frozenset(
     {
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "caption",
-        "center",
-        "details",
-        "dd",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hgroup",
-        "html",
-        "legend",
-        "li",
-        "listing",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "optgroup",
-        "p",
-        "search",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-        "xmp",
+        *("address", "article", "aside", "blockquote", "body", "caption", "center", "details"),
+        *("dd", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer"),
+        *("form", "header", "hgroup", "html", "legend", "li", "listing", "main", "menu", "nav"),
+        *("ol", "optgroup", "p", "search", "section", "summary", "table", "tbody", "td", "tfoot"),
+        *("th", "thead", "tr", "ul", "xmp"),
     }
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -102,28 +73,11 @@ _FORMULA = re.compile(r"math|tex\b|formula|emoji|[\\^=]", re.IGNORECASE)
 """In the class or description of a picture that is a part of a sentence."""
 
 _PERMALINK = re.compile(r"[¶#§🔗\s]*")
-_TEXT_INPUTS = frozenset(
-    {
-        "color",
-        "date",
-        "datetime-local",
-        "email",
-        "month",
-        "number",
-        "range",
-        "search",
-        "tel",
-        "text",
-        "time",
-        "url",
-        "week",
-    }
-)
-_BUTTONS = frozenset({"button", "submit", "reset"})
-_ROMAN = (
-    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
-    *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
-)
+_UNREAD_INPUTS = frozenset({"hidden", "password", "file"})
+_CHOSEN = frozenset({"color", "date", "datetime-local", "month", "number", "range", "time", "week"})
+_CHOICE = re.compile(r"#?[\dA-Fa-fTWeZ:.+-]{1,30}")
+"""Their values; browsers show no others."""
+
 _TARGET = re.compile(r"\s*(?!javascript:|data:|vbscript:|blob:|about:|#)\S", re.IGNORECASE)
 
 
@@ -133,9 +87,16 @@ class PageContext:
     def __init__(self, tree: "LexborHTMLParser", *, with_link_targets: bool) -> None:
         self.styles = StyleSheet(tree)
         self.start = page_appearance(self.styles, tree)
-        self.math = MathReader(tree)
+        self.math = MathReader(tree, self.styles)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
+        self.opened_by_buttons = {
+            it.attributes.get(name) or ""
+            for name in ("popovertarget", "commandfor")
+            for it in tree.css(f"[{name}]")
+        }
+        self.reused = {it.attributes.get("id") or "": it for it in tree.css("svg:has(use) [id]")}
+        """Elements of drawings by their ids, until they are shown again."""
         self.listed_notes = listed_notes(tree)
         self.has_title = any(it.text().strip() for it in tree.css("h1"))
 
@@ -181,12 +142,8 @@ def _counter(number: int, kind: str) -> str:
             number, rest = divmod(number - 1, 26)
             letters = chr(ord(kind) + rest) + letters
         return letters
-    if kind in {"i", "I"} and 0 < number < 4000:
-        roman = ""
-        for value, sign in _ROMAN:
-            roman += sign * (number // value)
-            number %= value
-        return roman if kind == "i" else roman.upper()
+    if kind in {"i", "I"}:
+        return format_number(number, "lowerRoman" if kind == "i" else "upperRoman")
     return str(number)
 
 
@@ -232,6 +189,8 @@ class PageWalk:
         self._heading = 0
         self._code: list[str] | None = None
         """Text of an open ``pre``."""
+        self._is_covered = False
+        """Whether a shape of the open drawing can be behind its text."""
 
     def text(self) -> str:
         """Return the Markdown."""
@@ -282,21 +241,21 @@ class PageWalk:
     def _enter(self, node: "LexborNode") -> _Leave | None:
         """Start an element; return what ends it, or None if its content is not read."""
         tag = node.tag or ""
-        if (math := self.page.math.read(node, tag)) is not None:
-            if math:
-                self._runs.append((f"${math}$", self._style._replace(verbatim=True)))
-            return None
-        if tag in NOT_TEXT:
-            return None
         if tag in HIDDEN_ELEMENTS:
             self._count(node, tag)
             return None
-        attributes = node.attributes
-        declared = self.page.styles.declarations(node, attributes.get("style"))
         before = self._appearance
-        self._appearance = appearance(before, declared, attributes)
-        if tag == "dialog" and "open" not in attributes:
-            self._appearance = self._appearance._replace(removed=True)
+        attributes = node.attributes
+        declared, seen = self._styles(node, before)
+        if (math := self.page.math.read(node, tag, seen)) is not None:
+            if seen.is_hidden:
+                self.page.hidden_chars += hidden_letters([node.text()])
+            elif math:
+                self._runs.append((f"${math}$", self._style._replace(verbatim=True)))
+            return None
+        if tag in NOT_TEXT or (before.drawing is not Drawing.NONE and is_alternative(node)):
+            return None
+        self._appearance = seen
         style = self._style
         leave = self._open(node, tag, attributes, declared)
         if leave is None:
@@ -310,6 +269,19 @@ class PageWalk:
             self._appearance = before
 
         return restore
+
+    def _styles(
+        self, node: "LexborNode", around: Appearance
+    ) -> tuple[Mapping[str, str], Appearance]:
+        """Return the declarations of an element, and the appearance of its text."""
+        attributes = node.attributes
+        tag = node.tag or ""
+        declared = self.page.styles.declarations(node, attributes.get("style"))
+        seen = element_appearance(around, tag, attributes, declared)
+        buttons = self.page.opened_by_buttons
+        if is_closed_box(tag, attributes, declared) and attributes.get("id") not in buttons:
+            seen = seen._replace(removed=True)
+        return declared, seen
 
     def _count(self, node: "LexborNode", tag: str) -> None:
         """Count the letters of content that browsers do not show."""
@@ -427,9 +399,7 @@ class PageWalk:
         """Return the text of a table cell on one line."""
         seen = self._appearance
         for ancestor in (*ancestors, node):
-            attributes = ancestor.attributes
-            declared = self.page.styles.declarations(ancestor, attributes.get("style"))
-            seen = appearance(seen, declared, attributes)
+            _, seen = self._styles(ancestor, seen)
         style = self._style._replace(bold=False)
         walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=style)
         walk.read(node)
@@ -521,7 +491,8 @@ class PageWalk:
 
     def _open_picture(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
         alternative = (attributes.get("alt") or "").strip()
-        if not alternative:
+        sizes = [length_px((attributes.get(name) or "").strip()) for name in ("width", "height")]
+        if not alternative or any(size is not None and size <= 1 for size in sizes):
             return
         if not self._heading or not any(map(str.isalnum, alternative)) or _is_formula(attributes):
             self._add(f" {alternative} ")
@@ -537,17 +508,63 @@ class PageWalk:
             self._add(" [x] " if "checked" in attributes else " [ ] ")
         elif kind == "image":
             self._add(f" {attributes.get('alt') or ''} ")
-        elif kind in _TEXT_INPUTS or kind in _BUTTONS or kind not in {"hidden", "password", "file"}:
+        elif kind not in _UNREAD_INPUTS and (kind not in _CHOSEN or _CHOICE.fullmatch(value)):
             self._add(f" {value} ")
 
     def _open_select(self, node: "LexborNode", _: Mapping[str, str | None]) -> None:
-        options = [(one_line(it.text()), "selected" in it.attributes) for it in node.css("option")]
+        options = [
+            (one_line(it.text()), "selected" in it.attributes)
+            for it in node.css("option")
+            if not self._is_removed(it)
+        ]
         names = [f"[x] {name}" if chosen else name for name, chosen in options if name]
         self._add(f" {', '.join(names)} ")
 
-    def _open_drawing(self, node: "LexborNode", _: Mapping[str, str | None]) -> None:
-        for text in node.css("text"):
-            self._add(f" {text.text()} ")
+    def _is_removed(self, option: "LexborNode") -> bool:
+        """Return whether an option is not in its list; its letters are counted."""
+        _, seen = self._styles(option, self.page.start)
+        if seen.removed:
+            self.page.hidden_chars += hidden_letters([option.text()])
+        return seen.removed
+
+    def _open_drawing(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        is_covered, self._is_covered = self._is_covered, False
+        self._add(" ")
+
+        def close() -> None:
+            self._is_covered = is_covered
+            self._add(" ")
+
+        return close
+
+    def _open_shape(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
+        if self._appearance.drawing is not Drawing.NONE:
+            self._is_covered |= covers_page(self._appearance, node.tag or "")
+        return _nothing
+
+    def _open_use(self, node: "LexborNode", attributes: Mapping[str, str | None]) -> None:
+        """Read an element that a drawing shows again, where it is shown first."""
+        self._is_covered |= covers_page(self._appearance, "use")
+        target = attributes.get("href") or attributes.get("xlink:href") or ""
+        found = self.page.reused.pop(target.strip().removeprefix("#"), None)
+        if found is None or self._depth >= MAX_TABLE_DEPTH:
+            return
+        own = found.attributes
+        declared = self.page.styles.declarations(found, own.get("style"))
+        tag = "g" if found.tag == "symbol" else found.tag or ""
+        seen = element_appearance(self._appearance, tag, own, declared)
+        if found.tag == "text" and self._is_covered:
+            seen = seen._replace(background=None)
+        walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=self._style)
+        walk.read(found)
+        if text := " ".join(walk.text().split()):
+            self._runs.append((f" {text} ", self._style))
+
+    def _open_label(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        if self._is_covered:
+            self._appearance = self._appearance._replace(background=None)
+        self._add(" ")
+        return lambda: self._add(" ")
 
     _OPENERS: ClassVar[Mapping[str, _Opener]] = {
         **dict.fromkeys(_HEADINGS, _open_heading),
@@ -562,4 +579,7 @@ class PageWalk:
         "input": _open_input,
         "select": _open_select,
         "svg": _open_drawing,
+        **dict.fromkeys(SHAPES - {"use"}, _open_shape),
+        "use": _open_use,
+        "text": _open_label,
     }

@@ -9,7 +9,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from html import escape
+from html import escape, unescape
 
 from mcp_tools_proxy.documents.importers.base import (
     TOO_DEEP,
@@ -18,7 +18,6 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     build_document,
     clean,
-    hidden_letters,
     one_line,
     paginate,
 )
@@ -35,8 +34,10 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 _SOFT_BREAK = re.compile(r"(?<!--) \n(?![>\n])")
 _MAX_DEPTH = 50
 
-_MIN_SHARE = 0.5
-"""Part of the letters of the HTML that a plain body has, unless it only refers to the HTML."""
+_FRAME = re.compile(r"\b(?:src|href)\s*=\s*[\"']?(?:cid:)?([^\s\"'<>]+)", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|mailto:|www\.)[^\s<>()\[\]]+")
+_MAX_ADDRESSES = 1_000
+_LETTERS = re.compile(r"\d(?:[.,:/]?\d)*|[^\W\d_]")
 
 
 @dataclass(slots=True)
@@ -100,11 +101,13 @@ def _read_part(part: Message, content: MailContent, options: ImportOptions, dept
     kind = part.get_content_maintype()
     if kind == "multipart" and part.is_multipart() and depth < _MAX_DEPTH:
         parts = [it for it in part.get_payload() if isinstance(it, Message)]
-        if part.get_content_subtype() == "alternative":
+        subtype = part.get_content_subtype()
+        if subtype == "alternative":
             content.bodies.append(_alternatives(parts, content, options, depth))
             return
-        for each in parts:
-            _read_part(each, content, options, depth + 1)
+        for number, each in enumerate(parts):
+            if number == 0 or subtype != "related" or _is_related(each, content):
+                _read_part(each, content, options, depth + 1)
     elif _is_body(part):
         is_html = part.get_content_subtype() == "html"
         text = _text(part, content, options, is_html=is_html)
@@ -116,16 +119,24 @@ def _read_part(part: Message, content: MailContent, options: ImportOptions, dept
 def _alternatives(
     parts: Sequence[Message], content: MailContent, options: ImportOptions, depth: int
 ) -> tuple[str, str]:
-    """Return one body from forms of the same text."""
+    """Return one body from forms of the same text; the last one of a kind is shown."""
     plain = html = ""
     for part in parts:
         form = MailContent()
         _read_part(part, form, options, depth + 1)
         content.attachments += form.attachments
         content.warnings += form.warnings
-        plain = plain or "\n\n".join(text for text, _ in form.bodies if text)
-        html = html or "\n".join(text for _, text in form.bodies if text)
+        plain = "\n\n".join(text for text, _ in form.bodies if text) or plain
+        html = "\n".join(text for _, text in form.bodies if text) or html
     return plain, html
+
+
+def _is_related(part: Message, content: MailContent) -> bool:
+    """Return whether a part beside a page belongs to it: a file, or a text that it refers to."""
+    if not _is_body(part):
+        return True
+    names = {str(part[name] or "").strip("<> ") for name in ("Content-ID", "Content-Location")}
+    return any(not names.isdisjoint(_FRAME.findall(html)) for _, html in content.bodies)
 
 
 def _is_body(part: Message) -> bool:
@@ -193,12 +204,25 @@ def mail_document(content: MailContent, options: ImportOptions) -> Document:
 
 
 def _chosen(plain: str, html: str) -> tuple[str, str]:
-    """Return one form of a body: the text, unless it is a part of the HTML or only refers to it."""
+    """Return the form of a body that readers see, and "" for the other one.
+
+    It is the HTML, unless that has no text, or the plain text says the same: anybody can send other
+    instructions in the plain text.
+    """
     if not (plain.strip() and html):
         return plain, html
-    shown = html_to_markdown(html, with_link_targets=False)
-    is_whole = hidden_letters([plain]) >= _MIN_SHARE * hidden_letters([shown.markdown])
-    return (plain, "") if is_whole else ("", html)
+    shown = html_to_markdown(html, with_link_targets=False).markdown
+    is_plain = not shown.strip() or _is_copy(plain, shown, unescape(html))
+    return (plain, "") if is_plain else ("", html)
+
+
+def _is_copy(plain: str, shown: str, html: str) -> bool:
+    """Return whether a plain text has the letters, numbers and addresses of the HTML."""
+    addresses = set(_ADDRESS.findall(plain))
+    if len(addresses) > _MAX_ADDRESSES or not all(it in html for it in addresses):
+        return False
+    plain, shown = (_ADDRESS.sub(" ", it).casefold() for it in (plain, shown))
+    return _LETTERS.findall(plain) == _LETTERS.findall(shown)
 
 
 def _as_html(text: str) -> str:

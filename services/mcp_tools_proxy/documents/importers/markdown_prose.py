@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 MASK = "\0"
@@ -18,6 +20,15 @@ Edit = tuple[int, int, str]
 
 _INLINE = re.compile(r"(?P<ticks>`+)|\\.|(?P<comment><!--)|</?[A-Za-z][^<>]*+>", re.DOTALL)
 _BLANK_LINE = re.compile(r"\n[ \t]*(?=\n)")
+
+
+class LinkDefinition(NamedTuple):
+    """A definition of a link: its place in the text, its label and title."""
+
+    start: int
+    end: int
+    label: str
+    title: str
 
 
 class _OpenBlock(list[Token]):
@@ -59,6 +70,23 @@ class MarkdownBlocks:
         """Return the start and end of a block in the text."""
         first, last = token.map or (0, 0)
         return self._starts[first], min(self._starts[last], len(self._text))
+
+    def definitions(self) -> Iterator[LinkDefinition]:
+        """Yield the definitions of links, in order, when all blocks are read."""
+        known = self.references.get("references")
+        again = self.references.get("duplicate_refs")
+        found = [(label, it) for label, it in (known if isinstance(known, dict) else {}).items()]
+        found += [(it["label"], it) for it in (again if isinstance(again, list) else [])]
+        for label, it in sorted(found, key=lambda it: it[1]["map"]):
+            first, last = it["map"]
+            start = self._text.find("[", self._starts[first])
+            end = min(self._starts[last], len(self._text))
+            yield LinkDefinition(start, end, label, it["title"] or "")
+
+    @staticmethod
+    def label(text: str) -> str:
+        """Return a label as definitions have it."""
+        return normalizeReference(text)
 
 
 class MarkdownProse:

@@ -1,7 +1,7 @@
 """Imports OpenDocument texts (ODT) through HTML."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from xml.etree.ElementTree import Element
 
@@ -15,7 +15,9 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.html_styles import Appearance, appearance
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.open_styles import OpenStyles, css_of, is_hidden
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
@@ -30,6 +32,7 @@ ODF_PREFIXES = {
     "http://www.w3.org/1999/xlink": "xlink",
     "http://purl.org/dc/elements/1.1/": "dc",
     "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
+    "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0": "loext",
 }
 ODF_PARTS = ("*content.xml", "*styles.xml", "*meta.xml")
 """Others have document types in files of OpenOffice 3."""
@@ -71,6 +74,9 @@ _TAGS = {
     "table:table-row": "tr",
     "draw:text-box": "div",
 }
+_SHAPES = tuple(
+    f"draw:{it}" for it in ("custom-shape", "rect", "ellipse", "circle", "polygon", "path")
+)
 _SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
 _FORMULA = "application/vnd.oasis.opendocument.formula"
 _ENTRY = re.compile(r"file-entry\b([^<>]*)>")
@@ -135,13 +141,17 @@ def _digits(level: Element, name: str) -> int:
 
 
 class OpenDocumentText:
-    """Writes the text of an ODT file as HTML."""
+    """Writes the text of an ODT file as HTML.
+
+    ``hidden_chars`` counts the letters that were left out of it.
+    """
 
     def __init__(self, archive: XmlArchive, options: ImportOptions) -> None:
         self.title = ""
         self._archive = archive
         self._options = options
-        self._styles: dict[str, Element] = {}
+        self.hidden_chars = 0
+        self._styles = OpenStyles()
         self._list_tags: dict[tuple[str, int], str] = {}
         self._notes: list[str] = []
         self._lists: list[str] = []
@@ -165,6 +175,7 @@ class OpenDocumentText:
             "table:table-cell": self._cell,
             "table:table-header-rows": self._header_rows,
             "draw:frame": self._frame,
+            **dict.fromkeys(_SHAPES, self._shape),
             "field:fieldmark": self._form_field,
             "draw:control": self._control,
         }
@@ -188,11 +199,12 @@ class OpenDocumentText:
             raise ImportFailed("does not contain a text: save it again as .odt")
         text = self._inner(body)
         notes = "".join(self._notes)
+        page = css_of(self._styles.page)
+        text = f'<div style="{escape(page)}">{text}</div>'
         return f"{self._margin('header')}{text}{notes}{self._margin('footer')}"
 
     def _read_styles(self, root: Element) -> None:
-        for style in root.iter("style:style"):
-            self._styles[style.get("style:name", "")] = style
+        self._styles.add(root)
         for style in root.iter("text:list-style"):
             for level in style:
                 number = level.get("text:level", "")
@@ -216,7 +228,10 @@ class OpenDocumentText:
             for it in self._page_styles.iter(f"style:{place}{suffix}")
             if it.get("style:display") != "false"
         )
-        texts = dict.fromkeys(running_title(_margin_lines(it)) for it in margins)
+        texts: dict[str, None] = {}
+        for it in margins:
+            self._blank_hidden(it, appearance(Appearance(), self._styles.margin, {}))
+            texts[running_title(_margin_lines(it))] = None
         return "".join(f"<p>[{place.capitalize()}: {escape(it)}]</p>" for it in texts if it)
 
     def _inner(self, element: Element) -> str:
@@ -237,35 +252,29 @@ class OpenDocumentText:
         return inner if name is None else f"<{name}{self._css(element)}>{inner}</{name}>"
 
     def _css(self, element: Element) -> str:
-        css = ""
-        is_hidden = element.get("text:display") == "none" or element.get("text:is-hidden") == "true"
-        for properties in self._properties(element):
-            is_hidden = is_hidden or properties.get("text:display") == "none"
-            for name in ("color", "background-color"):
-                value = properties.get(f"fo:{name}", "")
-                if value and f";{name}:" not in f";{css}":
-                    css += f"{name}:{value};"
-        hidden = " hidden" if is_hidden else ""
+        css = css_of(self._styles.look(element))
+        hidden = " hidden" if is_hidden(element) else ""
         return f'{hidden} style="{escape(css)}"' if css else hidden
 
-    def _style_names(self, element: Element) -> Iterator[str]:
-        """Yield the name of an element's style, then those of its parents."""
-        name = element.get("text:style-name") or element.get("table:style-name") or ""
-        for _ in range(10):
-            yield name
-            style = self._styles.get(name)
-            if style is None:
-                return
-            name = style.get("style:parent-style-name", "")
-
-    def _properties(self, element: Element) -> Iterator[Element]:
-        """Yield the properties of an element's style, then those of its parents."""
-        for name in self._style_names(element):
-            yield from self._styles.get(name, ())
+    def _blank_hidden(self, element: Element, outer: Appearance | None = None) -> None:
+        """Remove the text that nobody can see of an element that becomes plain text."""
+        if outer is None:
+            outer = appearance(Appearance(), self._styles.page, {})
+        attributes = {"hidden": ""} if is_hidden(element) else {}
+        seen = appearance(outer, self._styles.look(element), attributes)
+        for child in element:
+            self._blank_hidden(child, seen)
+            if seen.is_hidden:
+                self.hidden_chars += len((child.tail or "").strip())
+                child.tail = ""
+        if seen.is_hidden:
+            self.hidden_chars += len((element.text or "").strip())
+            element.text = ""
 
     def _paragraph(self, element: Element) -> str:
-        names = list(self._style_names(element))
+        names = list(self._styles.names(element))
         if not self.title and _TITLE_STYLE in names:
+            self._blank_hidden(element)
             self.title = one_line(plain_text(element))
         levels = (_HEADING_STYLE.fullmatch(name) for name in names)
         tag = next((f"h{level[1]}" for level in levels if level), "p")
@@ -286,7 +295,7 @@ class OpenDocumentText:
 
     def _span(self, element: Element) -> str:
         inner = self._inner(element)
-        positions = (it.get("style:text-position", "") for it in self._properties(element))
+        positions = (it.get("style:text-position", "") for it in self._styles.properties(element))
         place = next(filter(None, positions), "").split(" ")[0]
         if place == "super" or (place.rstrip("%").isdigit() and place != "0%"):
             inner = f"<sup>{inner}</sup>"
@@ -321,6 +330,7 @@ class OpenDocumentText:
         mark = plain_text(next(element.iter("text:note-citation"), element)).strip()
         body = next(element.iter("text:note-body"), None)
         if body is not None:
+            self._blank_hidden(body)
             self._notes.append(
                 f"<p>[{escape(mark)}] {escape(' '.join(plain_text(body).split()))}</p>"
             )
@@ -361,6 +371,11 @@ class OpenDocumentText:
                 return math
         found = (it.text or "" for it in element if it.tag in ("svg:desc", "svg:title"))
         return escape(next(filter(None, found), ""))
+
+    def _shape(self, element: Element) -> str:
+        """Return the text of a shape, which can have a fill behind it."""
+        inner = self._inner(element)
+        return f'<div style="background-image: url(x)">{inner}</div>' if inner.strip() else ""
 
     def _formula(self, element: Element) -> str:
         """Return an embedded formula as MathML, or "" for another object."""
@@ -437,7 +452,7 @@ def import_odt(data: bytes, options: ImportOptions) -> Document:
         options,
         facts=FileFacts(title=text.title or facts.title, language=facts.language),
         warnings=lost_equations(text.lost_formulas),
-        hidden_chars=converted.hidden_chars,
+        hidden_chars=converted.hidden_chars + text.hidden_chars,
     )
 
 

@@ -153,16 +153,21 @@ def _headers(message: _Properties, sent: datetime | None) -> Mapping[str, str]:
 
 
 def _body(message: _Properties, options: ImportOptions) -> tuple[str, str]:
-    """Return the text as it is, and as HTML; RTF is read where both are missing."""
+    """Return the text as it is, and as HTML, which is read from RTF if it is missing."""
     plain = message.text(_BODY).replace("\r\n", "\n")
     if content := message.binary(_HTML):
         return plain, decode_text(content, options).text
     html = message.text(_HTML)
     packed = message.binary(_RTF)
-    if not packed or plain.strip() or html:
+    if not packed or html:
         return plain, html
-    reader = RtfReader(_unpacked(packed).decode("latin-1"), with_notes=options.with_notes)
-    return "", reader.html()
+    try:
+        text = _unpacked(packed).decode("latin-1")
+        return plain, RtfReader(text, with_notes=options.with_notes).html()
+    except (ImportFailed, struct.error, IndexError):
+        if plain.strip():
+            return plain, ""
+        raise
 
 
 def _unpacked(packed: bytes) -> bytes:

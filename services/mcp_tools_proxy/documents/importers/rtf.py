@@ -4,7 +4,7 @@ Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidd
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from html import escape, unescape
 from typing import ClassVar, NamedTuple
@@ -14,9 +14,17 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.docx_sections import PageArea
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
-from mcp_tools_proxy.documents.importers.rtf_table import RtfTable
+from mcp_tools_proxy.documents.importers.rtf_looks import (
+    LOOK_WORDS,
+    STYLE_SHEET,
+    UNKNOWN_BACKGROUND,
+    RtfState,
+    RtfStyles,
+)
+from mcp_tools_proxy.documents.importers.rtf_table import TABLE_WORDS, RtfTable
 from mcp_tools_proxy.documents.importers.running_titles import (
     PAGE_FIELDS,
     PAGE_NUMBER,
@@ -35,6 +43,7 @@ _WINDOWS_PAGES = (
     *((128, 932), (129, 949), (161, 1253), (162, 1254), (163, 1258), (177, 1255), (178, 1256)),
     *((186, 1257), (204, 1251), (222, 874), (238, 1250), (254, 437), (255, 850)),
 )
+
 _CHARSETS = {
     **{number: f"cp{page}" for number, page in _WINDOWS_PAGES},
     77: "mac-roman",
@@ -42,12 +51,15 @@ _CHARSETS = {
     134: "gb18030",
     136: "big5",
 }
+
 _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman", 936: "gb18030", 950: "big5", 1361: "johab"}
-_NOT_CHOSEN = 25
-"""The number of the entry in a form field that has not been filled in."""
 
 _SYMBOLS = 2
 """Character set of fonts of signs; those that office programs use for bullets."""
+
+_NOT_CHOSEN = 25
+"""The number of the entry in a form field that has not been filled in."""
+
 
 _TEXTS = {
     "tab": " ",
@@ -95,7 +107,6 @@ _MARKUP = re.compile(r"<[^<>]*>")
 _CELL_END, _ROW_END = ", ", "; "
 """Ends of the cells and rows of a table within a cell."""
 
-_STYLE_SHEET = "skipped stylesheet"
 _HEADING_STYLE = re.compile(r"\s*heading ([1-6]);?\s*", re.IGNORECASE)
 _INSERTED = {
     **_MARGINS,
@@ -112,38 +123,7 @@ _IGNORED = "skipped shape"
 """A copy of a shape for older programs: also its paragraphs do not count."""
 
 
-class _Shading(NamedTuple):
-    """The background of a paragraph: ``percent`` hundredths of its first colour on its second."""
-
-    percent: int = 0
-    pattern: int = 0
-    ground: int = 0
-
-    def colour(self, colours: Sequence[str]) -> str:
-        """Return the colour, or "" for none. ``colours`` are those of the file."""
-        if not (self.percent or self.ground):
-            return ""
-        pattern, ground = (
-            bytes.fromhex((colours[it] if 0 < it < len(colours) else automatic)[1:])
-            for it, automatic in ((self.pattern, "#000000"), (self.ground, "#ffffff"))
-        )
-        share = min(max(self.percent, 0), 10_000)
-        mixed = (a * share + b * (10_000 - share) for a, b in zip(pattern, ground, strict=True))
-        return "#{:02x}{:02x}{:02x}".format(*(it // 10_000 for it in mixed))
-
-
-class _State(NamedTuple):
-    """The properties of text; a group restores them at its end."""
-
-    target: str = "text"
-    font: int = -1
-    fallback: int = 1
-    hidden: bool = False
-    script: str = ""
-    colour: int = 0
-    background: int = 0
-    shading: _Shading = _Shading()
-    is_shape_hidden: bool = False
+_NO_STYLE = -1
 
 
 class _Interrupted(NamedTuple):
@@ -220,8 +200,8 @@ class RtfReader:
         self.title = ""
         self._text = text
         self._with_notes = with_notes
-        self._state = _State()
-        self._states: list[_State] = []
+        self._state = RtfState()
+        self._states: list[RtfState] = []
         self._interrupted: list[_Interrupted] = []
         self._boxes: list[str] = []
         """The text boxes of the current paragraph."""
@@ -240,6 +220,8 @@ class RtfReader:
         self._level = 0
         self._style_number = 0
         self._style_levels: dict[int, int] = {}
+        self._styles = RtfStyles()
+        self._page = PageArea(12_240, 15_840, 1_800, 1_440)
         self._blocks: list[str] = []
         self._notes: list[str] = []
         self._margins: dict[str, str] = {}
@@ -264,7 +246,7 @@ class RtfReader:
         if self._table.cells:
             self._table.end_row()
         self._end_block("p")
-        self._blocks += self._table.pop_html()
+        self._blocks += self._table.pop_html(self._colours)
         headers, footers = (
             [f"<p>[{kind}: {it}]</p>" for it, found in self._margins.items() if found == kind]
             for kind in ("Header", "Footer")
@@ -292,6 +274,8 @@ class RtfReader:
             return
         if self._interrupted and self._interrupted[-1].depth == len(self._states):
             self._end_inserted()
+        if self._state.style is not None and self._state.target == STYLE_SHEET:
+            self._styles.add(self._state.style, self._state.look, self._state.base)
         if self._states:
             self._state = self._states.pop()
 
@@ -312,6 +296,11 @@ class RtfReader:
             return
         if word in _TEXTS:
             self._add_text(_TEXTS[word])
+        elif (change := LOOK_WORDS.get(word)) is not None:
+            self._state = change(self._state, 1 if number is None else number)
+        elif (edit := TABLE_WORDS.get(word)) is not None:
+            if not (self._interrupted or self._state.target == "skipped nesttableprops"):
+                edit(self._table, 1 if number is None else number)
         elif (read := self._words.get(word)) is not None:
             read(self, 1 if number is None else number)
 
@@ -325,7 +314,7 @@ class RtfReader:
         elif word == "fldrslt" and (value := self._field_value()):
             self._add_text(value)
             self._set(target="skipped field")
-        elif word in _SKIPPED or (is_optional and word not in _STARRED):
+        elif word in _SKIPPED or (is_optional and not self._is_read(word)):
             self._set(target=f"skipped {word}")
             if word == "fldinst":
                 self._field = RtfField()
@@ -336,6 +325,10 @@ class RtfReader:
         else:
             return False
         return True
+
+    def _is_read(self, word: str) -> bool:
+        """Return whether an optional group is read."""
+        return word in _STARRED or (word == "cs" and self._state.target == STYLE_SHEET)
 
     def _is_in_margin(self) -> bool:
         return any(it.kind in ("Header", "Footer") for it in self._interrupted)
@@ -372,21 +365,29 @@ class RtfReader:
     def _reset_paragraph(self, _: int) -> None:
         self._level = 0
         self._is_in_table = False
-        self._set(shading=_Shading())
+        self._state = self._state.at_paragraph_start()
 
-    def _shade(self, **changes: int) -> None:
-        if self._state.target == "text":
-            self._set(shading=self._state.shading._replace(**changes))
+    def _set_page(self, **changes: int) -> None:
+        self._page = self._page._replace(**changes)  # type: ignore[arg-type]
 
     def _set_style(self, number: int) -> None:
-        if self._state.target == _STYLE_SHEET:
+        if self._state.target == STYLE_SHEET:
             self._style_number = number
+            self._set(style=("s", number))
         else:
             self._level = self._style_levels.get(number, self._level)
+            self._set(paragraph_style=number)
+
+    def _set_character_style(self, number: int) -> None:
+        if self._state.target == STYLE_SHEET:
+            self._style_number = _NO_STYLE
+            self._set(style=("cs", number))
+        else:
+            self._set(character_style=number)
 
     def _set_level(self, number: int) -> None:
         level = number + 1 if 0 <= number < 6 else 0
-        if self._state.target == _STYLE_SHEET:
+        if self._state.target == STYLE_SHEET:
             self._style_levels[self._style_number] = level
         else:
             self._level = level
@@ -406,10 +407,6 @@ class RtfReader:
         if self._line and not self._interrupted:
             self._line[-1] = self._line[-1].removesuffix(_CELL_END) + _ROW_END
 
-    def _read_row(self, change: Callable[[RtfTable], None]) -> None:
-        if not (self._interrupted or self._state.target == "skipped nesttableprops"):
-            change(self._table)
-
     def _set_colour_part(self, part: int, number: int) -> None:
         if self._state.target == "colortbl":
             self._colour[part] = number & 255
@@ -420,7 +417,8 @@ class RtfReader:
             _Interrupted(len(self._states), kind, self._line, self._level, self._is_in_table)
         )
         self._line, self._level, self._is_in_table = [], 0, False
-        self._set(target="text", script="", shading=_Shading())
+        self._state = self._state.at_paragraph_start()
+        self._set(target="text", script="")
 
     def _end_inserted(self) -> None:
         _, kind, line, self._level, self._is_in_table = self._interrupted.pop()
@@ -450,13 +448,14 @@ class RtfReader:
             self._line.append(f" <span{hidden}>{html.removeprefix(_WORD_ART)}</span> ")
 
     def _end_box(self, html: str) -> None:
-        hidden = " hidden" if self._state.is_shape_hidden else ""
+        is_hidden = self._state.is_shape_hidden or self._state.shape.is_unseen(self._page)
+        # a box can have a fill behind white text
+        look = f'{" hidden" if is_hidden else ""} style="{UNKNOWN_BACKGROUND}"'
         if self._interrupted or self._is_in_table:
-            self._line.append(f"<br><span{hidden}>{html}</span><br>")
+            self._line.append(f"<br><span{look}>{html}</span><br>")
         else:
             lines = "".join(f"<p>{it}</p>" for it in html.split("<br>"))
-            # a box can have a fill behind white text
-            self._boxes.append(f'<div{hidden} style="background-image: url(x)">{lines}</div>')
+            self._boxes.append(f"<div{look}>{lines}</div>")
 
     _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
         "par": _end_paragraph,
@@ -470,14 +469,8 @@ class RtfReader:
         "s": _set_style,
         "outlinelevel": _set_level,
         "cell": _end_cell,
-        "row": lambda self, _: self._read_row(RtfTable.end_row),
         "nestcell": _end_nested_cell,
         "nestrow": _end_nested_row,
-        "trowd": lambda self, _: self._read_row(RtfTable.start_row),
-        "cellx": lambda self, right: self._read_row(lambda it: it.define_cell(right)),
-        "trhdr": lambda self, _: self._read_row(lambda it: setattr(it, "is_header", True)),
-        "clmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "left")),
-        "clvmrg": lambda self, _: self._read_row(lambda it: setattr(it, "merge", "above")),
         "f": _set_font,
         "fcharset": _set_charset,
         "ansicpg": lambda self, number: self._encodings.set_code_page(number),
@@ -485,20 +478,13 @@ class RtfReader:
         "pc": lambda self, _: setattr(self._encodings, "code_page", "cp437"),
         "pca": lambda self, _: setattr(self._encodings, "code_page", "cp850"),
         "uc": lambda self, number: self._set(fallback=number),
-        "plain": lambda self, _: self._set(hidden=False, script="", colour=0, background=0),
-        "v": lambda self, number: self._set(hidden=bool(number)),
-        "super": lambda self, number: self._set(script="sup" if number else ""),
-        "sub": lambda self, number: self._set(script="sub" if number else ""),
-        "up": lambda self, number: self._set(script="sup" if number else ""),
-        "dn": lambda self, number: self._set(script="sub" if number else ""),
-        "nosupersub": lambda self, _: self._set(script=""),
-        "cf": lambda self, number: self._set(colour=number),
-        **dict.fromkeys(
-            ("cb", "highlight", "chcbpat"), lambda self, number: self._set(background=number)
-        ),
-        "shading": lambda self, number: self._shade(percent=number),
-        "cfpat": lambda self, number: self._shade(pattern=number),
-        "cbpat": lambda self, number: self._shade(ground=number),
+        "cs": _set_character_style,
+        "sbasedon": lambda self, number: self._set(base=number),
+        "paperw": lambda self, number: self._set_page(width=number),
+        "paperh": lambda self, number: self._set_page(height=number),
+        "margl": lambda self, number: self._set_page(left=number),
+        "margt": lambda self, number: self._set_page(top=number),
+        "cols": lambda self, number: self._set_page(has_columns=number > 1),
         "red": lambda self, number: self._set_colour_part(0, number),
         "green": lambda self, number: self._set_colour_part(1, number),
         "blue": lambda self, number: self._set_colour_part(2, number),
@@ -542,7 +528,7 @@ class RtfReader:
             for _ in range(text.count(";")):
                 self._colours.append("#{:02x}{:02x}{:02x}".format(*self._colour))
                 self._colour = [0, 0, 0]
-        elif state.target == _STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
+        elif state.target == STYLE_SHEET and (name := _HEADING_STYLE.fullmatch(text)):
             self._style_levels[self._style_number] = int(name[1])
         elif state.target == "skipped fldinst":
             self._field.instruction += text
@@ -563,19 +549,13 @@ class RtfReader:
             html = f"<span{style}>{html}</span>"
         self._line.append(html)
 
-    def _style(self, state: _State) -> str:
-        if state.hidden:
+    def _style(self, state: RtfState) -> str:
+        if self._styles.hide(state) or state.is_unseen(self._page):
             return " hidden"
-        if not state.colour or self._is_in_table:  # a cell can have a colour of its own
-            return ""
-        colour, background = (
-            self._colours[it] if 0 < it < len(self._colours) else ""
-            for it in (state.colour, state.background)
-        )
-        background = background or state.shading.colour(self._colours)
-        names = {"color": colour, "background-color": background}
-        style = ";".join(f"{name}:{it}" for name, it in names.items() if it)
-        return f' style="{style}"'
+        if self._is_in_table and (state.nesting > 1 or self._interrupted):
+            return ""  # its cell can have a colour
+        css = state.look.css(self._colours)
+        return f' style="{css}"' if css else ""
 
     def _end_block(self, tag: str) -> None:
         html = "".join(self._line).strip()
@@ -584,7 +564,7 @@ class RtfReader:
         blocks += self._boxes
         self._boxes = []
         if blocks:
-            self._blocks += self._table.pop_html() + blocks
+            self._blocks += self._table.pop_html(self._colours) + blocks
 
 
 def import_rtf(data: bytes, options: ImportOptions) -> Document:

@@ -8,6 +8,28 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters
+from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.slide_looks import (
+    TITLES,
+    ShapeFill,
+    SlideDesign,
+    SlideTheme,
+    TextLook,
+    fill_in,
+)
+from mcp_tools_proxy.documents.importers.slide_places import (
+    Relation,
+    SlideFrame,
+    SlideLayer,
+    SlideShape,
+    child,
+    children,
+    first_target,
+    geometry_of,
+    kind_of,
+    shapes_of,
+    whole_number,
+)
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 
 _NAMES = {
@@ -38,26 +60,28 @@ _MAX_TOKENS = 3_000_000
 _LINE_SHARE = 40
 """Shapes whose tops differ by less than this share of the slide's height stand in one line."""
 
-_MAX_GROUPS = 20
-_TITLES = ("title", "ctrTitle")
+_MAX_SHARED = 6
 _LISTS = (None, "body", "obj")
 """Placeholders whose paragraphs are items of a list."""
 
-_FILLS = ("a:solidFill", "a:gradFill", "a:blipFill", "a:pattFill")
-_OTHER = "other"
-_UNKNOWN_BACKGROUND = "background-image: url(x)"
-"""CSS of a picture behind the text, against which text of any colour is content."""
+_NO_TABLE_STYLES = (
+    "",
+    "{2D5ABB26-0587-4C30-8999-92F81FD0307C}",
+    "{5940675A-B579-460E-94D1-54222C63F5DA}",
+)
+"""Styles of tables without a fill."""
 
-_WHITE = "ffffff"
+_LEAST_SHARE = 100
+"""What covers less of the slide's width or height than this share has no room for a letter."""
+
+_SMALLEST_PICTURE = 500
+"""Nobody sees a picture of less than this share of the slide's width or height."""
+
+_MAX_COMPARISONS = 10_000_000
+"""Pairs of a shape and one that may be behind or in front of it; 100 slides have 200,000."""
+
 _RUNS = ("a:r", "a:fld", "mc:AlternateContent", f"{{{_DRAWING_2010}}}m")
 _FILE_NAME = re.compile(r"\S+\.\w{3,4}|")
-
-
-class Relation(NamedTuple):
-    """A relation of a part: the last word of its type, and the part or address."""
-
-    kind: str
-    target: str
 
 
 class SlidePackage:
@@ -65,11 +89,35 @@ class SlidePackage:
 
     def __init__(self, data: bytes) -> None:
         self._archive = XmlArchive(data, ".pptx", max_tokens=_MAX_TOKENS)
+        self._layers: dict[str, SlideLayer] = {}
+        self._themes: dict[str, SlideTheme] = {}
+        self._comparisons = 0
 
     def parse(self, part: str) -> Element:
         """Return the root of a part; an empty element if it is missing."""
         root = self._archive.parse(part, _PREFIXES)
         return Element("") if root is None else root
+
+    def layer(self, part: str) -> SlideLayer:
+        """Return a layout or master, which consecutive slides often share."""
+        if part not in self._layers:
+            if len(self._layers) >= _MAX_SHARED:
+                self._layers.clear()
+            self._layers[part] = SlideLayer(self.parse(part), self.relations(part))
+        return self._layers[part]
+
+    def theme(self, part: str) -> SlideTheme:
+        """Return a theme; "" is the usual one."""
+        if part not in self._themes:
+            if len(self._themes) >= _MAX_SHARED:
+                self._themes.clear()
+            self._themes[part] = SlideTheme(self.parse(part) if part else None)
+        return self._themes[part]
+
+    def can_compare(self, count: int) -> bool:
+        """Return whether the shapes of the file can be compared ``count`` times more."""
+        self._comparisons += count
+        return self._comparisons <= _MAX_COMPARISONS
 
     def relations(self, part: str) -> Mapping[str, Relation]:
         """Return the relations of a part by their id."""
@@ -89,130 +137,242 @@ class SlidePackage:
         return (it.target for it in self.relations(part).values() if it.kind == kind)
 
 
-class _Frame(NamedTuple):
-    left: float
-    top: float
-    width: float
-    height: float
+class _Cover(NamedTuple):
+    """A filled shape or picture with its number in the order from back to front.
 
-    def overlaps(self, other: "_Frame") -> bool:
-        return (
-            self.left < other.left + other.width
-            and other.left < self.left + self.width
-            and self.top < other.top + other.height
-            and other.top < self.top + self.height
-        )
+    ``colour`` is None if text of any colour can be seen on it.
+    """
+
+    number: int
+    frame: SlideFrame
+    colour: Colour | None
+    is_opaque: bool
 
 
-class _Scale(NamedTuple):
-    """From the coordinates in a group to those of the slide."""
+class _TextPlace(NamedTuple):
+    """Where text stands: in a shape, on what may be behind it."""
 
-    x: float = 1
-    y: float = 1
-    left: float = 0
-    top: float = 0
-
-    def apply(self, frame: _Frame) -> _Frame:
-        return _Frame(
-            frame.left * self.x + self.left,
-            frame.top * self.y + self.top,
-            frame.width * self.x,
-            frame.height * self.y,
-        )
-
-
-class _SlideShape(NamedTuple):
-    element: Element
-    frame: _Frame | None
-    placeholder: Element | None
+    shape: Element
+    templates: Sequence[Element]
+    kind: str | None
+    grounds: Sequence[Colour | None]
+    looks: dict[int, TextLook]
+    """By level."""
 
 
 class SlideReader:
-    """Reads one slide; ``hidden_chars`` counts the letters of shapes that nobody can see."""
+    """Reads one slide; ``hidden_chars`` counts the letters that nobody can see."""
 
-    def __init__(self, package: SlidePackage, part: str, size: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        package: SlidePackage,
+        part: str,
+        size: tuple[float, float],
+        default_text: Element | None,
+    ) -> None:
         self.hidden_chars = 0
         self.root = package.parse(part)
         self._package = package
         self._relations = package.relations(part)
-        self._page = _Frame(0, 0, *size)
-        layout = next(package.related(part, "slideLayout"), "")
-        master = next(package.related(layout, "slideMaster"), "") if layout else ""
-        self._layers = [package.parse(it) for it in (layout, master) if it]
-        self._places = [_places(layer) for layer in self._layers]
-        self._covers: list[_Frame] = []
-        """Places of fills and pictures, in front of which a text's background is unknown."""
-        self._background = _background([self.root, *self._layers])
+        self._page = SlideFrame(0, 0, *size)
+        self._layers: list[SlideLayer] = []
+        sources = [self._relations]
+        for kind in ("slideLayout", "slideMaster"):
+            if name := first_target(sources[-1], kind):
+                self._layers.append(package.layer(name))
+                sources.append(self._layers[-1].relations)
+        kinds = ["themeOverride", "themeOverride", "theme"][: len(sources)]
+        themes = (first_target(it, kind) for it, kind in zip(sources, kinds, strict=True))
+        self._design = SlideDesign(
+            self.root,
+            [it.root for it in self._layers],
+            package.theme(next(filter(None, themes), "")),
+            default_text,
+        )
+        self._covers: list[_Cover] = []
+        """From back to front."""
+        self._can_cover = next(self.root.iter("p:timing"), None) is None
+        """Whether nothing moves, so that a shape hides what is behind it."""
+        self._is_crowded = False
+        """Whether there are too many shapes to compare their places."""
 
     def read(self) -> tuple[str, str]:
         """Return the title, and the visible text as HTML, from top to bottom."""
-        for layer in self._layers:
-            self._covers += [
-                it.frame for it in _shapes(layer) if it.frame and it.placeholder is None
-            ]
-        shapes = _shapes(self.root)
-        shapes = [it._replace(frame=it.frame or self._inherited(it)) for it in shapes]
-        self._covers += [it.frame for it in shapes if it.frame and _fill(it.element)]
+        shapes = [
+            it._replace(frame=it.frame or self._inherited_frame(it)) for it in shapes_of(self.root)
+        ]
+        numbers = {id(it.element): number for number, it in enumerate(shapes)}
+        for layer in reversed(self._shown_layers()):
+            self._add_covers(-1, (it for it in layer.shapes if it.placeholder is None))
+        for number, shape in enumerate(shapes):
+            self._add_covers(number, [shape])
+        self._is_crowded = not self._package.can_compare(len(shapes) * len(self._covers))
         title, texts = "", []
         for shape in sorted(shapes, key=self._order):
-            kind = _kind(shape)
-            if self._is_hidden(shape):
+            kind, number = kind_of(shape), numbers[id(shape.element)]
+            if self._is_hidden(shape, number):
                 self.hidden_chars += letters_in(shape.element)
-            elif kind in _TITLES and not title:
-                title = " ".join(text_of(shape.element).split())
+            elif kind in TITLES and not title:
+                title = self._title(shape, number)
             elif kind != "sldNum":
-                texts.append(self._shape_html(shape))
+                texts.append(self._shape_html(shape, number))
         return title, "".join(texts)
 
-    def _order(self, shape: _SlideShape) -> tuple[bool, float, float]:
+    def _shown_layers(self) -> list[SlideLayer]:
+        """Return the layers whose shapes are behind those of the slide."""
+        shown: list[SlideLayer] = []
+        above = self.root
+        for layer in self._layers:
+            if above.get("showMasterSp") in ("0", "false"):
+                break
+            shown.append(layer)
+            above = layer.root
+        return shown
+
+    def _order(self, shape: SlideShape) -> tuple[bool, float, float]:
         frame = shape.frame or self._page
         line = round(frame.top * _LINE_SHARE / max(1, self._page.height))
-        return _kind(shape) not in _TITLES, line, frame.left
+        return kind_of(shape) not in TITLES, line, frame.left
 
-    def _inherited(self, shape: _SlideShape) -> _Frame | None:
-        """Return the place of a placeholder in the layout or master."""
-        if shape.placeholder is None:
-            return None
-        kind, number = shape.placeholder.get("type", ""), shape.placeholder.get("idx", "")
-        for places in self._places:
-            for key in (("", number), (kind, "")):
-                if key in places and any(key):
-                    return places[key]
-        return None
+    def _templates(self, shape: SlideShape) -> list[SlideShape]:
+        """Return the placeholders of the layout and master that a placeholder is based on."""
+        found = []
+        placeholder = shape.placeholder
+        for layer in self._layers:
+            if placeholder is not None and (match := layer.placeholder(placeholder)) is not None:
+                found.append(match)
+                placeholder = match.placeholder
+        return found
 
-    def _is_hidden(self, shape: _SlideShape) -> bool:
-        properties = next(shape.element.iter("p:cNvPr"), None)
-        if properties is not None and properties.get("hidden") in ("1", "true"):
-            return True
-        return shape.frame is not None and not shape.frame.overlaps(
-            self._page._replace(width=self._page.width + 1, height=self._page.height + 1)
+    def _inherited_frame(self, shape: SlideShape) -> SlideFrame | None:
+        return next((it.frame for it in self._templates(shape) if it.frame), None)
+
+    def _add_covers(self, number: int, shapes: Iterable[SlideShape]) -> None:
+        for shape in shapes:
+            fill = self._fill(shape)
+            if shape.frame is None or shape.is_hidden or not fill.is_filled:
+                continue
+            is_opaque = fill.colour is not None and geometry_of(shape.element) == "rect"
+            if self._has_room(shape.frame, shape.frame):
+                self._covers.append(_Cover(number, shape.frame, fill.colour, is_opaque))
+
+    def _has_room(self, one: SlideFrame, other: SlideFrame) -> bool:
+        """Return whether a letter has room where two frames overlap."""
+        width, height = one.shared(other)
+        return (
+            width * _LEAST_SHARE >= self._page.width and height * _LEAST_SHARE >= self._page.height
         )
 
-    def _shape_html(self, shape: _SlideShape) -> str:
+    def _fill(self, shape: SlideShape) -> ShapeFill:
+        if shape.element.tag != "p:sp":
+            return ShapeFill(is_filled=True)
+        templates = [it.element for it in self._templates(shape)]
+        return self._design.fill(shape.element, templates)
+
+    def _is_hidden(self, shape: SlideShape, number: int) -> bool:
+        frame = shape.frame
+        if shape.is_hidden:
+            return True
+        if frame is None:
+            return False
+        if shape.element.tag == "p:pic" and (
+            frame.width * _SMALLEST_PICTURE < self._page.width
+            or frame.height * _SMALLEST_PICTURE < self._page.height
+        ):
+            return True
+        seen = frame.shared(self._page)
+        needed = (
+            min(size / 2, whole / _LEAST_SHARE)
+            for size, whole in zip(frame[2:], self._page[2:], strict=True)
+        )
+        if any(it < least for it, least in zip(seen, needed, strict=True)):
+            return True
+        return self._is_covered(shape, frame, number)
+
+    def _is_covered(self, shape: SlideShape, frame: SlideFrame, number: int) -> bool:
+        """Return whether another shape is in front of all of a text box."""
+        return (
+            self._can_cover
+            and shape.element.tag == "p:sp"
+            and frame.width * frame.height > 0
+            and not self._is_crowded
+            and any(
+                it.number > number and it.is_opaque and it.frame.contains(frame)
+                for it in self._covers
+            )
+        )
+
+    def _grounds(self, shape: SlideShape, number: int) -> Sequence[Colour | None]:
+        """Return the colours that may be behind a text; None is an unknown one."""
+        fill = self._fill(shape)
+        if shape.element.tag == "p:sp" and fill.is_filled:
+            return [fill.colour]
+        if self._is_crowded:
+            return [None]
+        frame = self._text_frame(shape)
+        grounds = []
+        for it in reversed(self._covers):
+            if it.number < number and self._has_room(it.frame, frame):
+                grounds.append(it.colour)
+                if it.frame.contains(frame):
+                    return grounds
+        return [*grounds, self._design.background]
+
+    def _text_frame(self, shape: SlideShape) -> SlideFrame:
+        """Return where the text of a shape can be: it can be larger than the shape."""
+        if shape.frame is None:
+            return self._page
+        body = child(shape.element, "p:txBody", "a:bodyPr")
+        is_one_line = body is not None and body.get("wrap") == "none"
+        return shape.frame.wider(
+            self._page.width / (4 if is_one_line else _LEAST_SHARE), self._page.height / 20
+        )
+
+    def _text_place(self, shape: SlideShape, number: int) -> _TextPlace:
+        templates = [it.element for it in self._templates(shape)]
+        grounds = self._grounds(shape, number)
+        return _TextPlace(shape.element, templates, kind_of(shape), grounds, {})
+
+    def _title(self, shape: SlideShape, number: int) -> str:
+        place = self._text_place(shape, number)
+        parts: list[str] = []
+        for paragraph in shape.element.iter("a:p"):
+            level = _level(paragraph)
+            seen = (it for it in paragraph if self._is_seen(it, place, level))
+            parts += (" " if it.tag == "a:br" else text_of(it) for it in seen)
+            parts.append(" ")
+        return " ".join("".join(parts).split())
+
+    def _shape_html(self, shape: SlideShape, number: int) -> str:
         element = shape.element
         if element.tag == "p:pic":
             return _alternative(element)
+        place = self._text_place(shape, number)
         if element.tag == "p:graphicFrame":
-            return f'<div style="{_UNKNOWN_BACKGROUND}">{self._graphic_html(element)}</div>'
+            return self._graphic_html(element, place)
         body = child(element, "p:txBody")
         if body is None:
             return ""
-        is_list = shape.placeholder is not None and _kind(shape) in _LISTS
-        html = _listed(self._paragraph(it, is_list=is_list) for it in _children(body, "a:p"))
-        return f'<div style="{self._background_of(shape)}">{html}</div>'
+        is_list = shape.placeholder is not None and kind_of(shape) in _LISTS
+        return _listed(self._paragraph(it, place, is_list=is_list) for it in children(body, "a:p"))
 
-    def _background_of(self, shape: _SlideShape) -> str:
-        """Return the colour behind a text as CSS."""
-        colour = _fill(shape.element)
-        if not colour and not any(it.overlaps(shape.frame or self._page) for it in self._covers):
-            colour = self._background
-        is_known = colour not in ("", _OTHER)
-        return f"background-color: #{colour}" if is_known else _UNKNOWN_BACKGROUND
+    def _is_seen(self, run: Element, place: _TextPlace, level: int) -> bool:
+        """Return whether a run can be seen; the letters of another are counted."""
+        if run.tag not in _RUNS:
+            return True
+        if level not in place.looks:
+            place.looks[level] = self._design.text(place.shape, place.templates, place.kind, level)
+        properties = child(run, "a:rPr")
+        look = self._design.run(properties, place.looks[level])
+        if not look.is_unseen(self._design.behind_run(properties, place.grounds)):
+            return True
+        self.hidden_chars += letters_in(run)
+        return False
 
-    def _graphic_html(self, element: Element) -> str:
+    def _graphic_html(self, element: Element, place: _TextPlace) -> str:
         """Return a table, chart or diagram as HTML."""
         if (table := next(element.iter("a:tbl"), None)) is not None:
-            return self._table_html(table)
+            return self._table_html(table, place)
         if (chart := next(element.iter("c:chart"), None)) is not None:
             return _chart_html(self._related(chart.get("r:id", "")))
         if (diagram := next(element.iter("dgm:relIds"), None)) is not None:
@@ -225,25 +385,32 @@ class SlideReader:
         found = self._relations.get(relation)
         return Element("") if found is None else self._package.parse(found.target)
 
-    def _table_html(self, table: Element) -> str:
+    def _table_html(self, table: Element, place: _TextPlace) -> str:
+        style = child(table, "a:tblPr", "a:tableStyleId")
+        if style is not None and (style.text or "") not in _NO_TABLE_STYLES:
+            place = place._replace(grounds=[None])
         rows = []
-        for number, row in enumerate(_children(table, "a:tr")):
+        for number, row in enumerate(children(table, "a:tr")):
             tag = "td" if number else "th"
             cells = "".join(
-                f'<{tag} colspan="{_whole(it, "gridSpan", 1)}" '
-                f'rowspan="{_whole(it, "rowSpan", 1)}">'
-                f"{self._cell(it)}</{tag}>"
-                for it in _children(row, "a:tc")
+                f'<{tag} colspan="{whole_number(it, "gridSpan", 1)}" '
+                f'rowspan="{whole_number(it, "rowSpan", 1)}">'
+                f"{self._cell(it, place)}</{tag}>"
+                for it in children(row, "a:tc")
                 if not {it.get("hMerge"), it.get("vMerge")} & {"1", "true"}
             )
             rows.append(f"<tr>{cells}</tr>")
         return f"<table>{''.join(rows)}</table>"
 
-    def _cell(self, cell: Element) -> str:
-        paragraphs = (self._paragraph(it, is_list=False).html for it in cell.iter("a:p"))
+    def _cell(self, cell: Element, place: _TextPlace) -> str:
+        properties = child(cell, "a:tcPr")
+        fill = None if properties is None else fill_in(properties)
+        if fill is not None and fill.tag != "a:noFill":
+            place = place._replace(grounds=[self._design.solid(fill)])
+        paragraphs = (self._paragraph(it, place, is_list=False).html for it in cell.iter("a:p"))
         return "<br>".join(paragraphs)
 
-    def _paragraph(self, paragraph: Element, *, is_list: bool) -> "_Paragraph":
+    def _paragraph(self, paragraph: Element, place: _TextPlace, *, is_list: bool) -> "_Paragraph":
         properties = child(paragraph, "a:pPr")
         bullets = {it.tag for it in properties} if properties is not None else set()
         marker = "ul" if is_list else ""
@@ -253,8 +420,9 @@ class SlideReader:
             marker = "ol"
         elif bullets & {"a:buChar", "a:buBlip"}:
             marker = "ul"
-        level = _whole(properties, "lvl", 0) if properties is not None else 0
-        return _Paragraph(marker, min(level, 8), "".join(map(self._run, paragraph)))
+        level = _level(paragraph)
+        runs = (self._run(it) for it in paragraph if self._is_seen(it, place, level))
+        return _Paragraph(marker, level, "".join(runs))
 
     def _run(self, run: Element) -> str:
         if run.tag == "a:br":
@@ -266,14 +434,12 @@ class SlideReader:
         return html if properties is None else self._styled(html, properties)
 
     def _styled(self, html: str, properties: Element) -> str:
-        baseline = _whole(properties, "baseline", 0)
+        baseline = whole_number(properties, "baseline", 0)
         if baseline:
             tag = "sup" if baseline > 0 else "sub"
             html = f"<{tag}>{html}</{tag}>"
         if properties.get("b") in ("1", "true"):
             html = f"<b>{html}</b>"
-        if colour := _solid(properties):
-            html = f'<span style="color: #{colour}">{html}</span>'
         link = child(properties, "a:hlinkClick")
         target = self._relations.get("" if link is None else link.get("r:id", ""))
         if target is not None and ":" in target.target:
@@ -340,24 +506,10 @@ def _points(series: Element, *tags: str) -> Mapping[int, str]:
     for tag in tags:
         if (found := child(series, tag)) is not None:
             return {
-                _whole(point, "idx", 0): "".join(it.text or "" for it in point.iter("c:v"))
+                whole_number(point, "idx", 0): "".join(it.text or "" for it in point.iter("c:v"))
                 for point in found.iter("c:pt")
             }
     return {}
-
-
-def child(element: Element, *path: str) -> Element | None:
-    """Return the first descendant by the tags on the way to it."""
-    found: Element | None = element
-    for tag in path:
-        if found is None:
-            return None
-        found = next(_children(found, tag), None)
-    return found
-
-
-def _children(element: Element, tag: str) -> Iterator[Element]:
-    return (it for it in element if it.tag == tag)
 
 
 def text_of(element: Element) -> str:
@@ -376,80 +528,9 @@ def letters_in(element: Element) -> int:
     return hidden_letters([text_of(element)])
 
 
-def _whole(element: Element, name: str, default: int) -> int:
-    value = element.get(name, "").removesuffix("%")
-    return int(value) if value.lstrip("-").isdigit() and len(value) < 16 else default
-
-
-def _tree(root: Element) -> Element:
-    found = child(root, "p:cSld", "p:spTree")
-    return Element("") if found is None else found
-
-
-def _shapes(root: Element) -> list[_SlideShape]:
-    """Return the shapes of a slide or layout; those of groups one after another."""
-    shapes: list[_SlideShape] = []
-    _add_shapes(_tree(root), _Scale(), shapes, 0)
-    return shapes
-
-
-def _add_shapes(tree: Element, scale: _Scale, shapes: list[_SlideShape], depth: int) -> None:
-    for element in tree:
-        if element.tag == "mc:AlternateContent":
-            choice = child(element, "mc:Choice")
-            if choice is not None:
-                _add_shapes(choice, scale, shapes, depth)
-        elif element.tag == "p:grpSp" and depth < _MAX_GROUPS:
-            _add_shapes(element, _group_scale(element, scale), shapes, depth + 1)
-        elif element.tag in ("p:sp", "p:graphicFrame", "p:pic"):
-            frame = _frame(element)
-            placeholder = next(element.iter("p:ph"), None)
-            shapes.append(_SlideShape(element, frame and scale.apply(frame), placeholder))
-
-
-def _frame(element: Element) -> _Frame | None:
-    transform = child(element, "p:spPr", "a:xfrm")
-    if transform is None:
-        transform = child(element, "p:xfrm")
-    return None if transform is None else _box(transform, "a:off", "a:ext")
-
-
-def _box(transform: Element, place: str, size: str) -> _Frame | None:
-    off, ext = child(transform, place), child(transform, size)
-    if off is None or ext is None:
-        return None
-    return _Frame(
-        _whole(off, "x", 0), _whole(off, "y", 0), _whole(ext, "cx", 0), _whole(ext, "cy", 0)
-    )
-
-
-def _group_scale(group: Element, outer: _Scale) -> _Scale:
-    transform = child(group, "p:grpSpPr", "a:xfrm")
-    outside = None if transform is None else _box(transform, "a:off", "a:ext")
-    inside = None if transform is None else _box(transform, "a:chOff", "a:chExt")
-    if outside is None or inside is None or not (inside.width and inside.height):
-        return outer
-    x, y = outside.width / inside.width, outside.height / inside.height
-    return _Scale(
-        outer.x * x,
-        outer.y * y,
-        outer.left + outer.x * (outside.left - inside.left * x),
-        outer.top + outer.y * (outside.top - inside.top * y),
-    )
-
-
-def _places(layer: Element) -> Mapping[tuple[str, str], _Frame]:
-    """Return the places of placeholders by number, and by type."""
-    places: dict[tuple[str, str], _Frame] = {}
-    for shape in _shapes(layer):
-        if shape.placeholder is not None and shape.frame is not None:
-            places.setdefault(("", shape.placeholder.get("idx", "")), shape.frame)
-            places.setdefault((shape.placeholder.get("type", "body"), ""), shape.frame)
-    return places
-
-
-def _kind(shape: _SlideShape) -> str | None:
-    return None if shape.placeholder is None else shape.placeholder.get("type")
+def _level(paragraph: Element) -> int:
+    properties = child(paragraph, "a:pPr")
+    return 0 if properties is None else min(max(whole_number(properties, "lvl", 0), 0), 8)
 
 
 def _alternative(picture: Element) -> str:
@@ -457,35 +538,3 @@ def _alternative(picture: Element) -> str:
     properties = next(picture.iter("p:cNvPr"), None)
     text = "" if properties is None else properties.get("descr", "").strip()
     return "" if _FILE_NAME.fullmatch(text) else f"<p>{escape(text)}</p>"
-
-
-def _fill(element: Element) -> str:
-    """Return the colour of a shape, _OTHER for a picture or another fill, or ""."""
-    if element.tag == "p:pic":
-        return _OTHER
-    properties = child(element, "p:spPr")
-    found = [] if properties is None else [it for it in properties if it.tag in _FILLS]
-    if found:
-        return _solid(properties) or _OTHER if properties is not None else _OTHER
-    style = child(element, "p:style", "a:fillRef")
-    has_none = properties is not None and child(properties, "a:noFill") is not None
-    return _OTHER if style is not None and style.get("idx") != "0" and not has_none else ""
-
-
-def _solid(properties: Element) -> str:
-    """Return the colour of a solid fill as hexadecimal digits, or "" if it is unknown."""
-    colour = child(properties, "a:solidFill", "a:srgbClr")
-    return "" if colour is None or len(colour) else colour.get("val", "").lower()
-
-
-def _background(layers: Sequence[Element]) -> str:
-    """Return the colour behind a slide: its own, its layout's or its master's, or ""."""
-    for layer in layers:
-        if (found := child(layer, "p:cSld", "p:bg")) is not None:
-            own = child(found, "p:bgPr")
-            if own is not None:
-                return _solid(own)
-            break
-    colours = child(layers[-1], "p:clrMap") if layers else None
-    is_light = colours is None or colours.get("bg1", "lt1") == "lt1"
-    return _WHITE if is_light else ""

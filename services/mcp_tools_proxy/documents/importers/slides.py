@@ -16,10 +16,10 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
 )
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.slide_places import child
 from mcp_tools_proxy.documents.importers.slide_shapes import (
     SlidePackage,
     SlideReader,
-    child,
     letters_in,
     text_of,
 )
@@ -60,7 +60,8 @@ def import_slides(data: bytes, options: ImportOptions) -> Document:
     hidden_chars = 0
     for slide in show.iter("p:sldId"):
         relation = relations.get(slide.get("r:id", ""))
-        reader = SlideReader(package, relation.target if relation else "", _size(show))
+        part = relation.target if relation else ""
+        reader = SlideReader(package, part, _size(show), child(show, "p:defaultTextStyle"))
         if reader.root.get("show") in ("0", "false"):
             hidden_chars += letters_in(reader.root)
             pages.append("")

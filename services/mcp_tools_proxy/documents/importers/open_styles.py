@@ -1,0 +1,157 @@
+"""Styles of OpenDocument texts: their names, and how text in them looks, as CSS."""
+
+import re
+from collections.abc import Iterator, Mapping, Set
+from xml.etree.ElementTree import Element
+
+_FAMILIES = {
+    **dict.fromkeys(("text:p", "text:h"), "paragraph"),
+    **dict.fromkeys(("text:span", "text:a"), "text"),
+    "text:section": "section",
+    "table:table": "table",
+    "table:table-row": "table-row",
+    "table:table-cell": "table-cell",
+}
+_ANY = ""
+_MAX_NAMES = 10
+"""Styles that are examined for a heading, one derived from another."""
+
+_POINTS = {"pt": 1.0, "in": 72.0, "cm": 28.35, "mm": 2.835, "pc": 12.0, "px": 0.75}
+_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(pt|in|cm|mm|pc|px|%)")
+_SMALLEST_SIZE = 1.5
+_SMALLEST_ROW = 1.0
+_LEAST_PERCENT = 5
+_WHITE = "#ffffff"
+_AUTOMATIC = "windowtext"
+"""A colour of CSS that is not known: letters in it are seen on any background."""
+
+_Key = tuple[str, str]
+
+
+class OpenStyles:
+    """The styles of a file by their families; they inherit from their parents."""
+
+    def __init__(self) -> None:
+        self._styles: dict[_Key, Element] = {}
+        self._looks: dict[_Key, Mapping[str, str]] = {}
+        self._page_grounds: set[str] = set()
+        self._margin_grounds: set[str] = set()
+
+    def add(self, root: Element) -> None:
+        """Add the styles of a part."""
+        for style in root.iter("style:style"):
+            key = (style.get("style:family", _ANY), style.get("style:name", ""))
+            self._styles[key] = style
+        for part, grounds in (
+            ("style:page-layout-properties", self._page_grounds),
+            ("style:header-footer-properties", self._margin_grounds),
+        ):
+            grounds |= {_ground(it) for it in root.iter(part)}
+
+    @property
+    def page(self) -> Mapping[str, str]:
+        """How pages look: text has an automatic colour, which is seen on any background."""
+        return _paper(self._page_grounds or {_WHITE})
+
+    @property
+    def margin(self) -> Mapping[str, str]:
+        """How headers and footers look."""
+        return _paper((self._page_grounds or {_WHITE}) | self._margin_grounds)
+
+    def names(self, element: Element) -> Iterator[str]:
+        """Yield the name of an element's style, then those of its parents."""
+        key = self._key(element)
+        for _ in range(_MAX_NAMES):
+            yield key[1]
+            style = self._styles.get(key)
+            if style is None:
+                return
+            key = self._known((key[0], style.get("style:parent-style-name", "")))
+
+    def properties(self, element: Element) -> Iterator[Element]:
+        """Yield the properties of an element's style, then those of its parents."""
+        key = self._key(element)
+        for name in self.names(element):
+            yield from self._styles.get(self._known((key[0], name)), ())
+
+    def look(self, element: Element) -> Mapping[str, str]:
+        """Return how the style of an element makes text look, as declarations of CSS."""
+        key = self._key(element)
+        unknown: dict[_Key, Element] = {}
+        while key in self._styles and key not in self._looks and key not in unknown:
+            style = unknown[key] = self._styles[key]
+            key = self._known((key[0], style.get("style:parent-style-name", "")))
+        found = self._looks.get(key, {})
+        for name, style in reversed(unknown.items()):
+            found = self._looks[name] = {**found, **_own_look(style)}
+        return found
+
+    def _key(self, element: Element) -> _Key:
+        name = element.get("text:style-name") or element.get("table:style-name") or ""
+        return self._known((_FAMILIES.get(element.tag, _ANY), name))
+
+    def _known(self, key: _Key) -> _Key:
+        return key if key in self._styles else (_ANY, key[1])
+
+
+def is_hidden(element: Element) -> bool:
+    """Return whether an element itself says that it is hidden."""
+    return (
+        element.get("text:display") == "none"
+        or element.get("text:is-hidden") == "true"
+        or element.get("table:visibility") in ("collapse", "filter")
+    )
+
+
+def css_of(look: Mapping[str, str]) -> str:
+    """Return declarations as CSS."""
+    return ";".join(f"{name}:{value}" for name, value in look.items())
+
+
+def _ground(properties: Element) -> str:
+    """Return the background of pages or margins; "" for a picture."""
+    has_picture = properties.get("draw:fill", "none") not in ("none", "solid") or any(
+        it.tag == "style:background-image" and (len(it) or it.get("xlink:href"))
+        for it in properties
+    )
+    ground = properties.get("fo:background-color", "transparent")
+    return "" if has_picture else ground.replace("transparent", _WHITE)
+
+
+def _paper(grounds: Set[str]) -> Mapping[str, str]:
+    ground = next(iter(grounds)) if len(grounds) == 1 else ""
+    name = "background-color" if ground else "background-image"
+    return {"color": _AUTOMATIC, name: ground or "url(x)"}
+
+
+def _own_look(style: Element) -> Mapping[str, str]:
+    look: dict[str, str] = {}
+    for properties in style:
+        if display := properties.get("text:display"):
+            look["visibility"] = "hidden" if display == "none" else "visible"
+        if colour := _colour(properties):
+            look["color"] = colour
+        ground = properties.get("fo:background-color")
+        if ground and (ground != "transparent" or "background-color" not in look):
+            look["background-color"] = ground
+        if size := properties.get("fo:font-size"):
+            is_tiny = _is_at_most(size, _SMALLEST_SIZE) or _is_at_most(size, _LEAST_PERCENT, "%")
+            look["font-size"] = "0" if is_tiny else size
+        if _is_at_most(properties.get("style:row-height"), _SMALLEST_ROW):
+            look["display"] = "none"
+    return look
+
+
+def _colour(properties: Element) -> str | None:
+    if _is_at_most(properties.get("loext:opacity"), _LEAST_PERCENT, "%"):
+        return "transparent"
+    is_automatic = properties.get("style:use-window-font-color") == "true"
+    return _AUTOMATIC if is_automatic else properties.get("fo:color")
+
+
+def _is_at_most(length: str | None, most: float, unit: str = "") -> bool:
+    """Return whether a length is at most ``most`` points, or per cent."""
+    found = _LENGTH.fullmatch(length or "")
+    if found is None or (found[2] == "%") != (unit == "%"):
+        return False
+    return float(found[1]) * _POINTS.get(found[2], 1.0) <= most
