@@ -245,7 +245,7 @@ def test_null_counts_as_absent_in_requests_and_is_never_sent(document: Any) -> N
     schemas = document["components"]["schemas"]
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
     requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
-    parts = {"CallRequest", "ChatToolCall", "RequestUser"}
+    parts = {"CallRequest", "ChatToolCall", "RequestUser", "Run"}
     assert nullable == requests | parts | {
         "ResourceRequest",
         "PresetChoice",
