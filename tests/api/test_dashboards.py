@@ -74,6 +74,9 @@ async def busy_service() -> AsyncIterator[Service]:
         await service.result("s1:echo", {"text": "x"}, idempotency_key="once")
         # ends the session and triggers a guard
         await service.result("s1:echo", {"text": "x\u200b"}, tenant_id="tenant_2")
+        run = {"id": "r", "read_only": True}
+        denied = await service.code("s1:echo", {"text": "x"}, tenant_id="tenant_2", run=run)
+        assert denied == "POLICY_DENIED"
         anchor = {"doc_id": "doc_1", "anchor_chunk_id": "c1", "radius": 1}
         assert await service.code("read_chunk_window", anchor) == "RETRIEVAL_UNAVAILABLE"
         await service.execute("no_such_tool")
