@@ -10,7 +10,6 @@ from xml.etree.ElementTree import Element
 from mcp_tools_proxy.documents.importers.base import hidden_letters
 from mcp_tools_proxy.documents.importers.css_colours import Colour
 from mcp_tools_proxy.documents.importers.slide_looks import (
-    TITLES,
     ShapeFill,
     SlideDesign,
     SlideTheme,
@@ -18,6 +17,7 @@ from mcp_tools_proxy.documents.importers.slide_looks import (
     fill_in,
 )
 from mcp_tools_proxy.documents.importers.slide_places import (
+    TITLES,
     Relation,
     SlideFrame,
     SlideLayer,
