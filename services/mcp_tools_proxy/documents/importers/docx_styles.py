@@ -118,7 +118,7 @@ class Styles:
         return "", level, ""
 
     def table(self, style_id: str) -> TableStyle:
-        """Return what a table style, or the default one for "", gives to the parts of a table."""
+        """Return the formats of the parts of a table by a table style; "" is the default one."""
         key = style_id or self._default_table
         return inherited(key, self._tables, TableStyle(), self._based, TableStyle.derived)
 

@@ -63,7 +63,7 @@ StyleKey = tuple[str, int]
 
 
 class RtfStyles:
-    """The styles of a file, of which only hidden text counts: text repeats the rest."""
+    """The styles of a file. Only their hidden text counts, because text repeats the rest."""
 
     def __init__(self) -> None:
         self._styles: dict[StyleKey, tuple[bool | None, StyleKey]] = {}
@@ -83,7 +83,7 @@ class RtfStyles:
         return next((it for it in stated if it is not None), False)
 
     def _is_hidden(self, key: StyleKey) -> bool | None:
-        """Return what a style or the one that it is based on states."""
+        """Return whether a style or its base hides text; None if neither states it."""
         return inherited(
             key,
             self._merged,

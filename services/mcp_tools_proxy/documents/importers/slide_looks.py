@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.css_colours import BLACK, WHITE, Colour
 from mcp_tools_proxy.documents.importers.office_colours import (
-    BLACK,
-    WHITE,
     Paint,
     theme_colours,
 )
@@ -16,7 +14,7 @@ from mcp_tools_proxy.documents.importers.slide_places import TITLES, child
 
 _FILLS = ("a:noFill", "a:solidFill", "a:gradFill", "a:blipFill", "a:pattFill", "a:grpFill")
 _SAME_COLOUR = 10
-"""Difference of red, green or blue that nobody can see."""
+"""Difference of red, green or blue that is not visible."""
 
 _USUAL_SIZE = 1800
 _LEAST_OUTLINE = 3175
