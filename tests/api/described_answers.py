@@ -122,7 +122,7 @@ NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query"
 
 
 def check_tool(tool_name: str) -> None:
-    """Check the responses of a tool to arguments, most of which are wrong."""
+    """Check the responses of a tool; most of the arguments are wrong."""
 
     @quietly
     @given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import Metadata, load_metadata
@@ -62,7 +62,7 @@ class EditableFacts:
 
 
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
-_METADATA = TypeAdapter(Metadata)
+_METADATA = TypeAdapter(Metadata, config=ConfigDict(defer_build=True))
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, MetadataValue]:

@@ -5,6 +5,7 @@ from time import process_time
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.docx import import_docx
 from mcp_tools_proxy.domain.document import Document
+from tests.support.hidden_text import is_secret_hidden
 from tests.support.office_files import paragraph_xml, run_xml, word_file
 from tests.support.tables import each_row
 
@@ -26,15 +27,7 @@ def imported(body: str, **parts: str) -> Document:
 
 
 def is_hidden(body: str, **parts: str) -> bool:
-    """Return whether the text "secret" of a body is left out, and counted."""
-    document = imported(body, **parts)
-    text = "".join(document.pages)
-    assert "Seen." in text
-    if "secret" in text:
-        assert document.warnings == ()
-        return False
-    assert [it.message for it in document.warnings] == ["6 letters of hidden text were left out"]
-    return True
+    return is_secret_hidden(imported(body, **parts))
 
 
 def theme_colour(name: str, changes: str = "", value: str = "auto") -> str:

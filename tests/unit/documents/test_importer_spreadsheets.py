@@ -289,6 +289,7 @@ def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(colour: str, fil
         ('rgb="FFFFFFFF"', 'rgb="FF1F3864"', "", ""),
         ('rgb="FF000000"', "", "", ""),
         ('theme="0"', 'theme="0" tint="-0.5"', "", ""),
+        ('theme="0" tint="nan"', "", "", ""),  # no number, and no failed import
         ('auto="1"', 'rgb="FF000000"', "", ""),
         ('rgb="FFFFFFFF"', "", "", '<tableParts><tablePart r:id="r9"/></tableParts>'),
         (

@@ -1,10 +1,11 @@
-"""Text of OpenDocument texts that nobody can see, and text that looks like it (contract §5)."""
+"""Text of OpenDocument texts: hidden text, and visible text that looks like it (contract §5)."""
 
 from time import process_time
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.open_document import import_odt
 from mcp_tools_proxy.domain.document import Document
+from tests.support.hidden_text import is_secret_hidden
 from tests.support.office_files import zip_of
 from tests.support.tables import each_row
 
@@ -32,15 +33,7 @@ def imported(body: str, styles: str = "", page_styles: str = "") -> Document:
 
 
 def is_hidden(body: str, styles: str = "", page_styles: str = "") -> bool:
-    """Return whether the text "secret" is left out, and counted."""
-    document = imported(body, styles, page_styles)
-    text = "".join(document.pages)
-    assert "Seen." in text
-    if "secret" in text:
-        assert document.warnings == ()
-        return False
-    assert [it.message for it in document.warnings] == ["6 letters of hidden text were left out"]
-    return True
+    return is_secret_hidden(imported(body, styles, page_styles))
 
 
 def style(

@@ -1,10 +1,11 @@
-"""Text of RTF files that nobody can see, and text that looks like it (contract §5)."""
+"""Text of RTF files: hidden text, and visible text that looks like it (contract §5)."""
 
 from time import process_time
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.rtf import import_rtf
 from mcp_tools_proxy.domain.document import Document
+from tests.support.hidden_text import is_secret_hidden
 from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="letter")
@@ -21,15 +22,7 @@ def imported(body: str, styles: str = "") -> Document:
 
 
 def is_hidden(body: str, styles: str = "") -> bool:
-    """Return whether the text "secret" is left out, and counted."""
-    document = imported(body, styles)
-    text = "".join(document.pages)
-    assert "Seen." in text
-    if "secret" in text:
-        assert document.warnings == ()
-        return False
-    assert [it.message for it in document.warnings] == ["6 letters of hidden text were left out"]
-    return True
+    return is_secret_hidden(imported(body, styles))
 
 
 @each_row(

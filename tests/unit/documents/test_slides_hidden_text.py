@@ -1,10 +1,11 @@
-"""Text of slides that nobody can see, and text that looks like it (contract §5)."""
+"""Text of slides: hidden text, and visible text that looks like it (contract §5)."""
 
 from collections.abc import Mapping
 
 from mcp_tools_proxy.documents.importers.base import ImportOptions
 from mcp_tools_proxy.documents.importers.slides import import_slides
 from mcp_tools_proxy.domain.document import Document
+from tests.support.hidden_text import is_secret_hidden
 from tests.support.office_files import relations_of
 from tests.support.slide_shows import paragraph_xml, part_xml, pptx_of, shape_xml
 from tests.support.tables import each_row
@@ -40,20 +41,9 @@ def show_of(
         "ppt/_rels/master.xml.rels": relations_of(("theme", "theme.xml")),
         "ppt/theme.xml": part_xml("a:theme", THEME),
     }
-    seen = shape_xml(paragraph_xml("Seen", run=text_run(scheme("accent1"))), top=4000)
+    seen = shape_xml(paragraph_xml("Seen.", run=text_run(scheme("accent1"))), top=4000)
     related = {1: [("slideLayout", "../layout.xml")]}
     return import_slides(pptx_of(seen + xml, related=related, parts=parts), ORIGIN)
-
-
-def is_hidden(document: Document) -> bool:
-    """Return whether the text "secret" is left out, and counted."""
-    text = "".join(document.pages)
-    assert "Seen" in text
-    if "secret" in text:
-        assert document.warnings == ()
-        return False
-    assert [it.message for it in document.warnings] == ["6 letters of hidden text were left out"]
-    return True
 
 
 def scheme(name: str, change: str = "") -> str:
@@ -136,7 +126,7 @@ HIGHLIGHT = '<a:highlight><a:srgbClr val="000000"/></a:highlight>'
     ],
 )
 def test_colours_and_sizes_hide_text(run: str, fill: str, hidden: bool) -> None:
-    assert is_hidden(show_of(text(run, fill=fill))) is hidden
+    assert is_secret_hidden(show_of(text(run, fill=fill))) is hidden
 
 
 WHITE = text_run(scheme("bg1"))
@@ -162,7 +152,7 @@ STYLED = '<p:bgRef idx="{}"><a:schemeClr val="{}"/></p:bgRef>'.format
 def test_the_background_is_that_of_the_slide_its_layout_or_master(
     run: str, document: Mapping[str, str], hidden: bool
 ) -> None:
-    assert is_hidden(show_of(text(run), **document)) is hidden
+    assert is_secret_hidden(show_of(text(run), **document)) is hidden
 
 
 LEVEL = f"<a:lvl1pPr><a:defRPr>{scheme('bg1')}</a:defRPr></a:lvl1pPr>"
@@ -213,7 +203,7 @@ FILLED = f"<p:spPr>{scheme('accent1')}</p:spPr>"
 def test_layouts_and_masters_give_text_its_look(
     xml: str, document: Mapping[str, str], hidden: bool
 ) -> None:
-    assert is_hidden(show_of(xml, **document)) is hidden
+    assert is_secret_hidden(show_of(xml, **document)) is hidden
 
 
 def block(fill: str, *, place: str = "", form: str = '<a:prstGeom prst="rect"/>') -> str:
@@ -252,7 +242,7 @@ TURNED = '<a:xfrm rot="5400000"><a:off x="-960" y="1000"/>'
     ],
 )
 def test_other_shapes_and_the_edge_of_the_slide_hide_text(xml: str, hidden: bool) -> None:
-    assert is_hidden(show_of(xml)) is hidden
+    assert is_secret_hidden(show_of(xml)) is hidden
 
 
 def table(run: str, cell: str = "", style: str = "") -> str:
@@ -276,7 +266,7 @@ def table(run: str, cell: str = "", style: str = "") -> str:
     ],
 )
 def test_text_of_a_table_is_seen_on_the_fill_of_its_cell(xml: str, hidden: bool) -> None:
-    assert is_hidden(show_of(xml)) is hidden
+    assert is_secret_hidden(show_of(xml)) is hidden
 
 
 def test_a_title_keeps_the_words_that_are_seen() -> None:
@@ -284,4 +274,4 @@ def test_a_title_keeps_the_words_that_are_seen() -> None:
     title = shape_xml(f"<a:p><a:r><a:t>Our</a:t></a:r>{run}</a:p>", kind="title")
     document = show_of(title)
     assert document.title == "Our plan"
-    assert is_hidden(document)
+    assert is_secret_hidden(document)

@@ -1,20 +1,20 @@
 """Reads from XLSX files which texts of cells cannot be seen, and which are raised or lowered."""
 
-import colorsys
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
+from math import isfinite
 from typing import NamedTuple, TypeVar
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import clean
+from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour, is_same
 from mcp_tools_proxy.documents.importers.markdown_writer import script_text
+from mcp_tools_proxy.documents.importers.office_colours import colour_of_digits, with_lightness
 
 _Item = TypeVar("_Item")
-_Colour = tuple[int, int, int]
 
-_WHITE = (255, 255, 255)
-_MOST_DIFFERENCE = 2
+SAME_COLOUR = 2
 """Difference of two levels that comes from rounding."""
 
 _THEME_COLOUR = re.compile(
@@ -69,14 +69,9 @@ def invisible_styles(styles: Element, theme: str) -> InvisibleStyles:
         if fill is None:
             continue
         ground, is_filled = fill
-        if ground is not None and is_same(text, ground):
+        if ground is not None and is_same(text, ground, SAME_COLOUR):
             found[is_filled].add(number)
     return InvisibleStyles(frozenset(found[True]), frozenset(found[False]))
-
-
-def is_same(one: _Colour, other: _Colour) -> bool:
-    """Return whether text in one colour cannot be seen on the other."""
-    return all(abs(a - b) <= _MOST_DIFFERENCE for a, b in zip(one, other, strict=True))
 
 
 def _item(items: Sequence[_Item], number: str | None) -> _Item | None:
@@ -89,51 +84,43 @@ class _StyleColours:
 
     def __init__(self, styles: Element, theme: str) -> None:
         named = dict(_THEME_COLOUR.findall(theme))
-        self._theme = [_levels(named.get(name, "")) for name in _THEME_ORDER]
+        self._theme = [colour_of_digits(named.get(name, "")) for name in _THEME_ORDER]
         own = [it.get("rgb", "")[-6:] for it in styles.iter("s:rgbColor")]
-        self._palette = [_levels(it) for it in own or _PALETTE]
+        self._palette = [colour_of_digits(it) for it in own or _PALETTE]
         parts = {part.tag: part for part in styles}
         self.texts = [self._read(it.find("s:color")) for it in parts.get("s:fonts", ())]
         self.fills = [self._fill(it) for it in parts.get("s:fills", ())]
 
-    def _fill(self, fill: Element) -> tuple[_Colour | None, bool]:
+    def _fill(self, fill: Element) -> tuple[Colour | None, bool]:
         pattern = fill.find("s:patternFill")
         if pattern is None:
             return None, True
         kind = pattern.get("patternType", "none")
         if kind == "none":
-            return _WHITE, False
+            return WHITE, False
         return self._read(pattern.find("s:fgColor")) if kind == "solid" else None, True
 
-    def _read(self, colour: Element | None) -> _Colour | None:
+    def _read(self, colour: Element | None) -> Colour | None:
         """Return a colour; None if it is automatic or unknown."""
         if colour is None or colour.get("auto"):
             return None
-        found = _levels(colour.get("rgb", "")[-6:])
+        found = colour_of_digits(colour.get("rgb", "")[-6:])
         found = found or _item(self._palette, colour.get("indexed"))
         found = found or _item(self._theme, colour.get("theme"))
         return found and _tinted(found, colour.get("tint", "0"))
 
 
-def _levels(digits: str) -> _Colour | None:
-    if not re.fullmatch("[0-9a-fA-F]{6}", digits):
-        return None
-    red, green, blue = bytes.fromhex(digits)
-    return red, green, blue
-
-
-def _tinted(colour: _Colour, tint: str) -> _Colour | None:
-    """Return a colour made darker (down to -1) or lighter (up to 1)."""
+def _tinted(colour: Colour, tint: str) -> Colour | None:
+    """Return a colour made darker (down to -1) or lighter (up to 1); None for another tint."""
     try:
         share = float(tint)
     except ValueError:
         return None
-    hue, light, saturation = colorsys.rgb_to_hls(*(it / 255 for it in colour))
-    light = light * (1 + share) if share < 0 else light + (1 - light) * share
-    red, green, blue = (
-        min(max(round(it * 255), 0), 255) for it in colorsys.hls_to_rgb(hue, light, saturation)
-    )
-    return red, green, blue
+    if not isfinite(share):
+        return None
+    if share < 0:
+        return with_lightness(colour, 1 + share, 0)
+    return with_lightness(colour, 1 - share, share)
 
 
 class RichText(NamedTuple):

@@ -11,6 +11,9 @@ from PIL import ImageColor
 
 Colour = tuple[int, int, int]
 
+WHITE: Colour = (255, 255, 255)
+BLACK: Colour = (0, 0, 0)
+
 _NAMES = {"canvas": "#fff", "canvastext": "#000", "field": "#fff", "fieldtext": "#000"}
 _FUNCTION = re.compile(r"([a-z]+)\(\s*(.*?)\s*\)", re.DOTALL)
 _MIX = re.compile(r"color-mix\(\s*in\s[\w\s-]+,(.+),(.+)\)", re.DOTALL)
@@ -51,6 +54,11 @@ def parse_colour(value: str, below: Colour | None) -> Colour | None:
     found = _FUNCTION.fullmatch(value)
     read = _of_function(found[1], _arguments(found)) if found else _of_name(value)
     return None if read is None else _seen(*read, below)
+
+
+def is_same(one: Colour, other: Colour, most: int) -> bool:
+    """Return whether red, green and blue of two colours differ by ``most`` or less."""
+    return all(abs(a - b) <= most for a, b in zip(one, other, strict=True))
 
 
 def is_colour(value: str) -> bool:

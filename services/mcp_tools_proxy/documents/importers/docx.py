@@ -15,7 +15,7 @@ from mcp_tools_proxy.documents.importers.base import (
     lost_equations,
     one_line,
 )
-from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import (
     PAGE_START,
     Block,
@@ -61,7 +61,6 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
-from mcp_tools_proxy.documents.importers.office_colours import WHITE
 from mcp_tools_proxy.documents.importers.running_titles import running_title
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning

@@ -4,12 +4,9 @@ import re
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.css_colours import BLACK, WHITE, Colour, is_same
 from mcp_tools_proxy.documents.importers.office_colours import (
-    BLACK,
-    WHITE,
     colour_of_digits,
-    is_same,
     mixed,
     theme_colours,
     with_lightness,
@@ -117,7 +114,7 @@ class WordColours:
         return mixed(ink, ground, min(int(share[1]), 100) / 100)
 
     def hides(self, properties: Properties, background: Colour | None) -> bool:
-        """Return whether text cannot be seen on what is behind its paragraph."""
+        """Return whether text cannot be seen on the colour behind its paragraph."""
         ground = self._behind_run(properties, background)
         outline, fill = properties.get("w14_textOutline"), properties.get("w14_textFill")
         if outline is not None and self._is_drawn(outline, ground):

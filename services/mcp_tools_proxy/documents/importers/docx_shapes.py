@@ -1,4 +1,4 @@
-"""Shapes of Word files: the text boxes in them, and which of them nobody can see."""
+"""Shapes of Word files: the text boxes in them, and which of them are hidden."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,16 +1,14 @@
 """Styles of Word files: headings, the title, and the format of text with what hides it."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.css_colours import Colour
 from mcp_tools_proxy.documents.importers.docx_colours import Properties, WordColours
 from mcp_tools_proxy.documents.importers.docx_table_styles import NO_PROPERTIES, TableStyle
+from mcp_tools_proxy.documents.importers.office_styles import SMALLEST_POINTS, inherited
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-
-_Resolved = TypeVar("_Resolved")
 
 _HEADING = re.compile(
     r"(?:heading|überschrift|titre|título|titulo|titolo|kop|rubrik|overskrift|otsikko|nagłówek|"
@@ -20,9 +18,6 @@ _TITLE = re.compile("title|titel|titre|título|titulo|titolo|tytuł|název|cím|
 _SUBTITLES = ("subtitle", "untertitel", "sous-titre", "subtítulo", "sottotitolo", "ondertitel")
 
 _NO = frozenset({"0", "false", "off", "none"})
-
-_SMALLEST_HALF_POINTS = 3
-"""Text of at most 1.5 points cannot be read."""
 
 _MAX_BASES = 20
 """Styles that are examined for a heading or list, one based on another; Word has at most 10."""
@@ -123,10 +118,9 @@ class Styles:
         return "", level, ""
 
     def table(self, style_id: str) -> TableStyle:
-        """Return what a table style, or the default one for "", gives to the parts of a table."""
-        return self._resolved(
-            style_id or self._default_table, self._tables, TableStyle(), TableStyle.derived
-        )
+        """Return the formats of the parts of a table by a table style; "" is the default one."""
+        key = style_id or self._default_table
+        return inherited(key, self._tables, TableStyle(), self._based, TableStyle.derived)
 
     def text_format(
         self,
@@ -175,29 +169,18 @@ class Styles:
 
     def _inherited(self, style_id: str, kind: str) -> Properties:
         """Return the properties of a style with those of all that it is based on."""
-        return self._resolved(
+        return inherited(
             style_id,
             self._merged[kind],
             NO_PROPERTIES,
+            self._based,
             lambda base, style: {**base, **_properties(style.find(kind))},
         )
 
-    def _resolved(
-        self,
-        style_id: str,
-        known: dict[str, _Resolved],
-        nothing: _Resolved,
-        derived: Callable[[_Resolved, Element], _Resolved],
-    ) -> _Resolved:
-        """Return what a style has with all that it is based on, each of which is read once."""
-        unknown: dict[str, Element] = {}
-        while style_id in self._styles and style_id not in known and style_id not in unknown:
-            unknown[style_id] = self._styles[style_id]
-            style_id = value_of(unknown[style_id], "w_basedOn")
-        found = known.get(style_id, nothing)
-        for name, style in reversed(unknown.items()):
-            found = known[name] = derived(found, style)
-        return found
+    def _based(self, style_id: str) -> tuple[Element, str] | None:
+        """Return a style, and the id of the one that it is based on."""
+        style = self._styles.get(style_id)
+        return None if style is None else (style, value_of(style, "w_basedOn"))
 
     def _chain(self, style_id: str) -> Iterator[Element]:
         """Yield a style and those that it is based on."""
@@ -275,4 +258,4 @@ def _half_points(properties: Properties, name: str, default: int) -> int:
 def _is_tiny(properties: Properties) -> bool:
     size = properties.get("w_sz")
     found = None if size is None else _SIZE.fullmatch(size.get("w_val", ""))
-    return found is not None and float(found[1]) * _HALF_POINTS[found[2]] <= _SMALLEST_HALF_POINTS
+    return found is not None and float(found[1]) * _HALF_POINTS[found[2]] <= 2 * SMALLEST_POINTS

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
-from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import PAGE_START
 from mcp_tools_proxy.documents.importers.docx_colours import Properties
 from mcp_tools_proxy.documents.importers.docx_equations import EquationWriter
@@ -27,7 +27,6 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     Run,
     RunStyle,
 )
-from mcp_tools_proxy.documents.importers.office_colours import WHITE
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_FIELDS, PAGE_NUMBER
 from mcp_tools_proxy.documents.importers.superscripts import may_be_note
 from mcp_tools_proxy.domain.fast_dataclass import dataclass

@@ -76,7 +76,7 @@ _DATE_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedHtml:
-    """Markdown of a page, the facts in its head, and the number of letters nobody can see."""
+    """Markdown of a page, the facts in its head, and the number of hidden letters."""
 
     markdown: str
     facts: FileFacts

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_tools_proxy.documents.importers.css_colours import Colour, parse_colour
+from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour, is_same, parse_colour
 from mcp_tools_proxy.documents.importers.css_values import (
     each_side,
     length_px,
@@ -36,7 +36,7 @@ NOT_TEXT = frozenset(
 HIDDEN_ELEMENTS = frozenset({"template", "noscript"})
 
 ALMOST_SAME = 10
-"""Difference of two colours, of 255 in each part, that nobody can see."""
+"""Difference of two colours, of 255 in each part, that is not visible."""
 
 LEAST_OPACITY = 0.05
 LEAST_SCALE = 0.05
@@ -50,7 +50,6 @@ FAR_AFTER_PX = 5_000
 LEAST_FONT_PX = 1
 LEAST_BOX_PX = 2
 
-_WHITE = (255, 255, 255)
 
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,((?:[^()]|\((?:[^()]|\([^()]*\))*\))*))?\)")
 _MOST_VARIABLES = 500
@@ -73,9 +72,9 @@ class Clip(Enum):
 
     NOTHING = auto()
     FLOW = auto()
-    """All but what has a position of its own."""
+    """All text but that with a position of its own."""
     PLACED = auto()
-    """All but what has a fixed position."""
+    """All text but that with a fixed position."""
 
 
 class Appearance(NamedTuple):
@@ -90,7 +89,7 @@ class Appearance(NamedTuple):
     colour: Colour | None = (0, 0, 0)
     fill: str = ""
     """The colour that replaces ``colour``, if it is stated."""
-    background: Colour | None = _WHITE
+    background: Colour | None = WHITE
     """None if it is a picture or a gradient."""
     variables: Mapping[str, str] = NO_DECLARATIONS
     paint: str = ""
@@ -139,12 +138,8 @@ class Appearance(NamedTuple):
 
 
 def is_same_colour(one: Colour | None, other: Colour | None) -> bool:
-    """Return whether nobody can see the difference of two known colours."""
-    return (
-        one is not None
-        and other is not None
-        and all(abs(it - that) <= ALMOST_SAME for it, that in zip(one, other, strict=True))
-    )
+    """Return whether two colours are known and look the same."""
+    return one is not None and other is not None and is_same(one, other, ALMOST_SAME)
 
 
 def appearance(
@@ -213,7 +208,7 @@ def page_appearance(styles: StyleSheet, tree: "LexborHTMLParser") -> Appearance:
 
     What hides the whole page is left out: a script shows the page when it has loaded.
     """
-    seen = Appearance(background=_WHITE if styles.is_whole else None)
+    seen = Appearance(background=WHITE if styles.is_whole else None)
     for node, is_root in ((tree.root, True), (tree.body, False)):
         if node is not None:
             attributes = node.attributes
@@ -397,7 +392,7 @@ _SCROLLED = frozenset({"hidden", "clip", "auto", "scroll", "overlay"})
 
 
 def _clips(values: Mapping[str, str]) -> bool:
-    """Return whether an element hides what is outside of it."""
+    """Return whether an element hides text outside of it."""
     return (
         values.get("overflow-x") in _SCROLLED
         or values.get("overflow-y") in _SCROLLED

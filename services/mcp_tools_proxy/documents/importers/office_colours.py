@@ -8,10 +8,7 @@ from xml.etree.ElementTree import Element
 
 from PIL import ImageColor
 
-from mcp_tools_proxy.documents.importers.css_colours import Colour
-
-WHITE: Colour = (255, 255, 255)
-BLACK: Colour = (0, 0, 0)
+from mcp_tools_proxy.documents.importers.css_colours import BLACK, WHITE, Colour, is_same
 
 _LEAST_OPACITY = 0.05
 _WINDOW = {"window": WHITE, "windowText": BLACK}
@@ -50,11 +47,6 @@ class Paint(NamedTuple):
         if self.colour is None or ground is None:
             return False
         return is_same(mixed(self.colour, ground, self.opacity), ground, most)
-
-
-def is_same(one: Colour, other: Colour, most: int) -> bool:
-    """Return whether red, green and blue of two colours differ by ``most`` or less."""
-    return all(abs(a - b) <= most for a, b in zip(one, other, strict=True))
 
 
 def mixed(one: Colour, other: Colour, share: float) -> Colour:

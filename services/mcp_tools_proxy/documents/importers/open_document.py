@@ -257,7 +257,7 @@ class OpenDocumentText:
         return f'{hidden} style="{escape(css)}"' if css else hidden
 
     def _blank_hidden(self, element: Element, outer: Appearance | None = None) -> None:
-        """Remove the text that nobody can see of an element that becomes plain text."""
+        """Remove the hidden text of an element that becomes plain text."""
         if outer is None:
             outer = appearance(Appearance(), self._styles.page, {})
         attributes = {"hidden": ""} if is_hidden(element) else {}

@@ -5,8 +5,8 @@ from xml.etree.ElementTree import Element
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, hidden_letters
 from mcp_tools_proxy.documents.importers.cell_comments import CellComment
-from mcp_tools_proxy.documents.importers.cell_styles import is_same
-from mcp_tools_proxy.documents.importers.css_colours import parse_colour
+from mcp_tools_proxy.documents.importers.cell_styles import SAME_COLOUR
+from mcp_tools_proxy.documents.importers.css_colours import WHITE, is_same, parse_colour
 from mcp_tools_proxy.documents.importers.open_document import (
     MAX_ODF_TOKENS,
     MAX_REPEATED,
@@ -24,7 +24,6 @@ from mcp_tools_proxy.domain.document import Document
 
 _MAX_COLUMNS = 16_384
 _MOST_ROWS = 1_048_576
-_WHITE = (255, 255, 255)
 _MOST_PARENTS = 10
 
 
@@ -70,9 +69,9 @@ def _is_unseen(name: str, styles: Mapping[str, Element]) -> bool:
         name = "" if style is None else style.get("style:parent-style-name", "")
     if found.get("style:use-window-font-color") == "true" or "fo:color" not in found:
         return False
-    ground = parse_colour(found.get("fo:background-color", "transparent").lower(), _WHITE)
-    colour = parse_colour(found["fo:color"].lower(), _WHITE)
-    return colour is not None and ground is not None and is_same(colour, ground)
+    ground = parse_colour(found.get("fo:background-color", "transparent").lower(), WHITE)
+    colour = parse_colour(found["fo:color"].lower(), WHITE)
+    return colour is not None and ground is not None and is_same(colour, ground, SAME_COLOUR)
 
 
 class _OpenSheet:

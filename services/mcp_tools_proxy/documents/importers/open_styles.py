@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from xml.etree.ElementTree import Element
 
+from mcp_tools_proxy.documents.importers.office_styles import SMALLEST_POINTS, inherited
+
 _FAMILIES = {
     **dict.fromkeys(("text:p", "text:h"), "paragraph"),
     **dict.fromkeys(("text:span", "text:a"), "text"),
@@ -18,7 +20,6 @@ _MAX_NAMES = 10
 
 _POINTS = {"pt": 1.0, "in": 72.0, "cm": 28.35, "mm": 2.835, "pc": 12.0, "px": 0.75}
 _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(pt|in|cm|mm|pc|px|%)")
-_SMALLEST_SIZE = 1.5
 _SMALLEST_ROW = 1.0
 _LEAST_PERCENT = 5
 _WHITE = "#ffffff"
@@ -26,6 +27,7 @@ _AUTOMATIC = "windowtext"
 """A colour of CSS that is not known: letters in it are seen on any background."""
 
 _Key = tuple[str, str]
+_NO_LOOK: Mapping[str, str] = {}
 
 
 class OpenStyles:
@@ -63,10 +65,10 @@ class OpenStyles:
         key = self._key(element)
         for _ in range(_MAX_NAMES):
             yield key[1]
-            style = self._styles.get(key)
-            if style is None:
+            based = self._based(key)
+            if based is None:
                 return
-            key = self._known((key[0], style.get("style:parent-style-name", "")))
+            _, key = based
 
     def properties(self, element: Element) -> Iterator[Element]:
         """Yield the properties of an element's style, then those of its parents."""
@@ -76,15 +78,20 @@ class OpenStyles:
 
     def look(self, element: Element) -> Mapping[str, str]:
         """Return how the style of an element makes text look, as declarations of CSS."""
-        key = self._key(element)
-        unknown: dict[_Key, Element] = {}
-        while key in self._styles and key not in self._looks and key not in unknown:
-            style = unknown[key] = self._styles[key]
-            key = self._known((key[0], style.get("style:parent-style-name", "")))
-        found = self._looks.get(key, {})
-        for name, style in reversed(unknown.items()):
-            found = self._looks[name] = {**found, **_own_look(style)}
-        return found
+        return inherited(
+            self._key(element),
+            self._looks,
+            _NO_LOOK,
+            self._based,
+            lambda base, style: {**base, **_own_look(style)},
+        )
+
+    def _based(self, key: _Key) -> tuple[Element, _Key] | None:
+        """Return a style, and the key of its parent."""
+        style = self._styles.get(key)
+        if style is None:
+            return None
+        return style, self._known((key[0], style.get("style:parent-style-name", "")))
 
     def _key(self, element: Element) -> _Key:
         name = element.get("text:style-name") or element.get("table:style-name") or ""
@@ -135,7 +142,7 @@ def _own_look(style: Element) -> Mapping[str, str]:
         if ground and (ground != "transparent" or "background-color" not in look):
             look["background-color"] = ground
         if size := properties.get("fo:font-size"):
-            is_tiny = _is_at_most(size, _SMALLEST_SIZE) or _is_at_most(size, _LEAST_PERCENT, "%")
+            is_tiny = _is_at_most(size, SMALLEST_POINTS) or _is_at_most(size, _LEAST_PERCENT, "%")
             look["font-size"] = "0" if is_tiny else size
         if _is_at_most(properties.get("style:row-height"), _SMALLEST_ROW):
             look["display"] = "none"

@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mcp_tools_proxy.documents.importers.docx_sections import PageArea
+from mcp_tools_proxy.documents.importers.office_styles import SMALLEST_POINTS, inherited
 
 STYLE_SHEET = "skipped stylesheet"
-
-_SMALLEST_HALF_POINTS = 3
-"""Text of at most 1.5 points cannot be read."""
 
 _SMALLEST_TWIPS = 20
 """Lines, rows and shapes of a point or less show nothing."""
@@ -65,35 +63,34 @@ StyleKey = tuple[str, int]
 
 
 class RtfStyles:
-    """The styles of a file, of which only hidden text counts: text repeats the rest."""
+    """The styles of a file. Only their hidden text counts, because text repeats the rest."""
 
     def __init__(self) -> None:
-        self._styles: dict[StyleKey, tuple[bool | None, int]] = {}
+        self._styles: dict[StyleKey, tuple[bool | None, StyleKey]] = {}
         self._merged: dict[StyleKey, bool | None] = {}
 
     def add(self, key: StyleKey, look: RtfLook, base: int) -> None:
         """Store a style that is based on another one of its kind."""
-        self._styles[key] = look.hidden, base
+        self._styles[key] = look.hidden, (key[0], base)
 
     def hide(self, state: "RtfState") -> bool:
         """Return whether text is hidden, or too small to see."""
         look = state.look
-        if look.half_points is not None and look.half_points <= _SMALLEST_HALF_POINTS:
+        if look.half_points is not None and look.half_points <= 2 * SMALLEST_POINTS:
             return True
         styles = (("cs", state.character_style), ("s", state.paragraph_style))
         stated = (look.hidden, *(self._is_hidden(it) for it in styles))
         return next((it for it in stated if it is not None), False)
 
     def _is_hidden(self, key: StyleKey) -> bool | None:
-        """Return what a style or one that it is based on states; each is read once."""
-        unknown: dict[StyleKey, bool | None] = {}
-        while key in self._styles and key not in self._merged and key not in unknown:
-            unknown[key], base = self._styles[key]
-            key = (key[0], base)
-        found = self._merged.get(key)
-        for name, own in reversed(unknown.items()):
-            found = self._merged[name] = found if own is None else own
-        return found
+        """Return whether a style or its base hides text; None if neither states it."""
+        return inherited(
+            key,
+            self._merged,
+            None,
+            self._styles.get,
+            lambda base, own: base if own is None else own,
+        )
 
 
 class RtfPlace(NamedTuple):

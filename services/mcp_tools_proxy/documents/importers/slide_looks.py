@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.css_colours import Colour
+from mcp_tools_proxy.documents.importers.css_colours import BLACK, WHITE, Colour
 from mcp_tools_proxy.documents.importers.office_colours import (
-    BLACK,
-    WHITE,
     Paint,
     theme_colours,
 )
+from mcp_tools_proxy.documents.importers.office_styles import SMALLEST_POINTS
+from mcp_tools_proxy.documents.importers.slide_places import TITLES, child
 
 _FILLS = ("a:noFill", "a:solidFill", "a:gradFill", "a:blipFill", "a:pattFill", "a:grpFill")
 _SAME_COLOUR = 10
-"""Difference of red, green or blue that nobody can see."""
-
-_SMALLEST = 150
-"""Text of at most 1.5 points, in hundredths, cannot be read."""
+"""Difference of red, green or blue that is not visible."""
 
 _USUAL_SIZE = 1800
 _LEAST_OUTLINE = 3175
@@ -26,7 +23,6 @@ _LEAST_OUTLINE = 3175
 _FIRST_BACKGROUND = 1001
 """The number of the first of a theme's fills for backgrounds; those of shapes start at 1."""
 
-TITLES = ("title", "ctrTitle")
 _OTHERS = ("dt", "ftr", "sldNum")
 
 
@@ -47,7 +43,7 @@ class TextLook(NamedTuple):
 
     def is_unseen(self, grounds: Sequence[Colour | None]) -> bool:
         """Return whether letters cannot be seen on any of the colours that may be behind them."""
-        if self.size * self.scale <= _SMALLEST:
+        if self.size * self.scale <= 100 * SMALLEST_POINTS:
             return True
         return _is_unseen(self.outline, grounds) and _is_unseen(self.paints, grounds)
 
@@ -80,23 +76,23 @@ class SlideDesign:
         default_text: Element | None,
     ) -> None:
         master = layers[-1] if layers else None
-        mapping = _of(slide, "p:clrMapOvr", "a:overrideClrMapping")
-        mapping = _of(master, "p:clrMap") if mapping is None else mapping
+        mapping = child(slide, "p:clrMapOvr", "a:overrideClrMapping")
+        mapping = child(master, "p:clrMap") if mapping is None else mapping
         names = {} if mapping is None else dict(mapping.attrib)
         self._colours = theme.colours.mapped(names)
         self._theme = theme
-        self._text_styles = _of(master, "p:txStyles")
+        self._text_styles = child(master, "p:txStyles")
         self._default_text = default_text
         self.background = self._background([slide, *layers], is_light=names.get("bg1") != "dk1")
 
     def fill(self, shape: Element, templates: Sequence[Element]) -> ShapeFill:
         """Return the fill of a shape; a placeholder without one has that of its layout."""
         for it in (shape, *templates):
-            properties = _of(it, "p:spPr")
+            properties = child(it, "p:spPr")
             own = None if properties is None else fill_in(properties)
             if own is not None:
                 return ShapeFill(own.tag != "a:noFill", self.solid(own))
-            reference = _of(it, "p:style", "a:fillRef")
+            reference = child(it, "p:style", "a:fillRef")
             if reference is not None and reference.get("idx", "0") != "0":
                 return ShapeFill(True, self._styled(reference))
         return ShapeFill()
@@ -115,18 +111,18 @@ class SlideDesign:
         look = TextLook((Paint(self._colours.named("tx1")),))
         name = f"a:lvl{level + 1}pPr"
         if kind is None and not templates:
-            usual = _of(self._default_text, name, "a:defRPr")
+            usual = child(self._default_text, name, "a:defRPr")
         else:
             style = "p:titleStyle" if kind in TITLES else "p:bodyStyle"
             style = "p:otherStyle" if kind in _OTHERS else style
-            usual = _of(self._text_styles, style, name, "a:defRPr")
+            usual = child(self._text_styles, style, name, "a:defRPr")
         look = self.run(usual, look)
         for it in (*reversed(templates), shape):
-            font = _of(it, "p:style", "a:fontRef")
+            font = child(it, "p:style", "a:fontRef")
             if font is not None and len(font):
                 look = look._replace(paints=[self._colours.paint(font[0])])
-            look = self.run(_of(it, "p:txBody", "a:lstStyle", name, "a:defRPr"), look)
-        scale = _of(shape, "p:txBody", "a:bodyPr", "a:normAutofit")
+            look = self.run(child(it, "p:txBody", "a:lstStyle", name, "a:defRPr"), look)
+        scale = child(shape, "p:txBody", "a:bodyPr", "a:normAutofit")
         share = "" if scale is None else scale.get("fontScale", "")
         if share.isdecimal() and len(share) < 8:
             return look._replace(scale=int(share) / 100_000)
@@ -136,7 +132,7 @@ class SlideDesign:
         """Return how text with properties of its own looks."""
         if properties is None:
             return inherited
-        fill, line = fill_in(properties), _of(properties, "a:ln")
+        fill, line = fill_in(properties), child(properties, "a:ln")
         size = properties.get("sz", "")
         look = inherited
         if fill is not None:
@@ -145,7 +141,7 @@ class SlideDesign:
             look = look._replace(outline=self._outline(line))
         if size.isdecimal() and len(size) < 8:
             look = look._replace(size=int(size))
-        if _of(properties, "a:hlinkClick") is not None:
+        if child(properties, "a:hlinkClick") is not None:
             look = look._replace(paints=None)  # links have a colour of their own
         return look
 
@@ -153,7 +149,7 @@ class SlideDesign:
         self, properties: Element | None, grounds: Sequence[Colour | None]
     ) -> Sequence[Colour | None]:
         """Return the colours that may be behind a run: its highlight, or those behind the text."""
-        found = _of(properties, "a:highlight")
+        found = child(properties, "a:highlight")
         return [
             self._colours.paint(it).colour for it in (() if found is None else found)
         ] or grounds
@@ -177,9 +173,9 @@ class SlideDesign:
 
     def _background(self, layers: Sequence[Element], *, is_light: bool) -> Colour | None:
         for layer in layers:
-            if (found := _of(layer, "p:cSld", "p:bg")) is None:
+            if (found := child(layer, "p:cSld", "p:bg")) is None:
                 continue
-            own, reference = _of(found, "p:bgPr"), _of(found, "p:bgRef")
+            own, reference = child(found, "p:bgPr"), child(found, "p:bgRef")
             fill = None if own is None else fill_in(own)
             if fill is not None:
                 return self.solid(fill)
@@ -190,12 +186,3 @@ class SlideDesign:
 def fill_in(properties: Element) -> Element | None:
     """Return the fill among properties."""
     return next((it for it in properties if it.tag in _FILLS), None)
-
-
-def _of(element: Element | None, *path: str) -> Element | None:
-    """Return the first descendant by the tags on the way to it."""
-    for tag in path:
-        if element is None:
-            return None
-        element = next((it for it in element if it.tag == tag), None)
-    return element

@@ -5,8 +5,7 @@ from math import cos, radians, sin
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from mcp_tools_proxy.documents.importers.slide_looks import TITLES
-
+TITLES = ("title", "ctrTitle")
 _DEGREE = 60_000
 _ROUNDING = 1
 
@@ -121,14 +120,13 @@ _SAME_KINDS = {
 }
 
 
-def child(element: Element, *path: str) -> Element | None:
+def child(element: Element | None, *path: str) -> Element | None:
     """Return the first descendant by the tags on the way to it."""
-    found: Element | None = element
     for tag in path:
-        if found is None:
+        if element is None:
             return None
-        found = next(children(found, tag), None)
-    return found
+        element = next(children(element, tag), None)
+    return element
 
 
 def children(element: Element, tag: str) -> Iterator[Element]:

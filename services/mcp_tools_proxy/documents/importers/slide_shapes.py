@@ -10,7 +10,6 @@ from xml.etree.ElementTree import Element
 from mcp_tools_proxy.documents.importers.base import hidden_letters
 from mcp_tools_proxy.documents.importers.css_colours import Colour
 from mcp_tools_proxy.documents.importers.slide_looks import (
-    TITLES,
     ShapeFill,
     SlideDesign,
     SlideTheme,
@@ -18,6 +17,7 @@ from mcp_tools_proxy.documents.importers.slide_looks import (
     fill_in,
 )
 from mcp_tools_proxy.documents.importers.slide_places import (
+    TITLES,
     Relation,
     SlideFrame,
     SlideLayer,
@@ -161,7 +161,7 @@ class _TextPlace(NamedTuple):
 
 
 class SlideReader:
-    """Reads one slide; ``hidden_chars`` counts the letters that nobody can see."""
+    """Reads one slide; ``hidden_chars`` counts the hidden letters."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class SlideReader:
         self._covers: list[_Cover] = []
         """From back to front."""
         self._can_cover = next(self.root.iter("p:timing"), None) is None
-        """Whether nothing moves, so that a shape hides what is behind it."""
+        """Whether nothing moves: then a shape always hides text behind it."""
         self._is_crowded = False
         """Whether there are too many shapes to compare their places."""
 

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -51,8 +52,16 @@ _OTHERS = (
     *("mac-greek", "mac-latin2", "mac-turkish", "mac-iceland", "mac-croatian", "mac-romanian"),
     *("cp037", "cp500", "cp1140"),
 )
-_KNOWN = frozenset(codecs.lookup(name).name for name in (*_OTHERS, *_AS_BROWSERS))
-"""Python's other codecs, such as base64, are no encodings of text."""
+
+
+@cache
+def _known() -> frozenset[str]:
+    """Return the encodings of text; Python's other codecs, such as base64, are none.
+
+    Loading these codecs at every start took 6 ms.
+    """
+    return frozenset(codecs.lookup(name).name for name in (*_OTHERS, *_AS_BROWSERS))
+
 
 _DETECTED = (
     *("windows-1250", "windows-1251", "windows-1252", "windows-1253", "windows-1254"),
@@ -126,7 +135,7 @@ def find_encoding(name: str) -> str:
         found = codecs.lookup(name.strip().strip("\"'")).name
     except (LookupError, ValueError):
         found = ""
-    if found not in _KNOWN:
+    if found not in _known():
         raise ValueError(f'unknown encoding "{name:.40}"; use a name such as windows-1252')
     return _AS_BROWSERS.get(found, found)
 
