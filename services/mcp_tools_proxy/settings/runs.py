@@ -55,8 +55,8 @@ class RunSettings(EnvironmentSettings):
     """Maximum runs of a tenant, including ended ones whose ids are refused. A run has at most 64
     KiB, typically 4 kB, and an ended one 200 bytes."""
     runs_per_user: Count = 500
-    """Maximum new runs of a user, or of a token without a user, in an hour. With 500, one user fills
-    84,000 of a tenant's 100,000 places in a week, so others can still begin runs."""
+    """Maximum new runs of a user, or of a token without a user, in an hour. 500 are 84,000
+    in a week, so one user cannot fill a tenant's 100,000 places."""
     runs_bytes: Count = 67_108_864
     """Maximum bytes of the runs of all tenants in this process; not for Redis and PostgreSQL."""
 
