@@ -193,3 +193,18 @@ async def test_removed_documents_leave_the_index_after_all_files_are_read(
         snapshot = made.indexes.use("acme").snapshot
         assert snapshot is not None
         assert [state.doc_id for state in snapshot.states()] == ["b"]
+
+
+async def test_an_index_is_complete_if_all_files_are_read_before_its_last_document_is_indexed(
+    folder: FilledFolder, tmp_path: Path
+) -> None:
+    """Searches in 10,000 documents said "indexing 10,000 of 10,000" until the next change."""
+    await folder.put(document("a", "a ladder"))
+    unread = tmp_path / "documents" / "acme" / "unread.json"
+    unread.write_bytes(b"{" + b" " * SCANNED_FIRST_BYTES)
+    await folder.store.load()
+    async with searching(folder, tmp_path / "cache", batch_chars=1) as made:
+        await made.indexes.use("acme").step()  # lists the documents
+        await folder.store.scan_all()
+        await made.catch_up()
+        assert (await made.find("ladder")).progress is None

@@ -173,7 +173,8 @@ class TenantIndex:
     @property
     def next_step_at(self) -> float | None:
         """Loop time at which ``step`` has work to do, or None."""
-        has_work = self._noted or self._waiting or self._removed or not self._is_listed
+        is_current = self._is_listed and not self._is_pending
+        has_work = self._noted or self._waiting or self._removed or not is_current
         return self._retry_at if has_work or self._is_busy else None
 
     @property
