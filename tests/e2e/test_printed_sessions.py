@@ -135,8 +135,13 @@ def texts(kind: str) -> list[tuple[str, str]]:
     return found
 
 
-SCHEMA_OF = {"mcpServers": "mcp", "tools": "preset", "agents": "agents"}
-"""The schema of a configuration file, by a key at its root."""
+SCHEMA_OF = {
+    ("mcpServers", dict): "mcp",
+    ("tools", list): "preset",
+    ("tools", dict): "labels",
+    ("agents", list): "agents",
+}
+"""The schema of a configuration file, by a key at its root and the type of its value."""
 
 
 def test_printed_json_is_valid_and_fits_the_schema_of_its_file() -> None:
@@ -147,8 +152,8 @@ def test_printed_json_is_valid_and_fits_the_schema_of_its_file() -> None:
     for place, text in texts("json"):
         with named_row(place):
             value = json.loads(text)
-            for key, schema in schemas.items():
-                if key in value:
+            for (key, kind), schema in schemas.items():
+                if isinstance(value.get(key), kind):
                     jsonschema_rs.validate(schema, value)
 
 
@@ -214,7 +219,8 @@ def test_printed_commands_and_options_exist() -> None:
         command: Any = build_program()
         while words and isinstance(command, TyperGroup) and words[0] in command.commands:
             command = command.commands[words.pop(0)]
-        known = {option for it in command.params for option in it.opts} | {"--help"}
+        params = command.params
+        known = {"--help", *(opt for it in params for opt in (*it.opts, *it.secondary_opts))}
         options = {word.rstrip("…").partition("=")[0] for word in words if word[:2] == "--"}
         unknown += [f"{page.name}: {command.name} {it}" for it in sorted(options - known)]
     assert unknown == []
