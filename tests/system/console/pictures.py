@@ -3,14 +3,17 @@
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import chdir
 from io import BytesIO
 from pathlib import Path
 
 from PIL import Image
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from mcp_tools_proxy.console.navigation import PARTS, Part
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.program_launch import ROOT
+from tests.system.console.approver import approver, pay
 from tests.system.console.demo_gateway import ADMIN, HANDBOOK, TENANT, running_demo
 from tests.system.console.opened_pages import FONTS, HEIGHT, WIDTH, running_chromium
 from tests.system.console.people import run_a_tool, sign_in
@@ -56,6 +59,10 @@ async def _take(page: Page, part: Part) -> None:
         await page.goto(part.path)
     else:
         await scene(page)
+    await _save(page, part)
+
+
+async def _save(page: Page, part: Part) -> None:
     await page.evaluate(FONTS)
     shot = Image.open(BytesIO(await page.screenshot())).convert("RGB")
     shot.quantize(COLOURS).save(picture_of(part), optimize=True)
@@ -68,7 +75,19 @@ async def _take_all(url: str) -> None:
         )
         await sign_in(page, ADMIN)
         for part in PARTS:
-            await _take(page, part)
+            if part.right is not OperatorRight.APPROVE:
+                await _take(page, part)
+            else:
+                await _take_approval(browser, part)
+
+
+async def _take_approval(browser: Browser, part: Part) -> None:
+    """Show a call that waits; the demo's administrator may not see any."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        async with approver(browser) as (page, http, token):
+            waiting = await pay(http, token, "ACME Office Supplies")
+            await page.goto(f"{part.path}/{waiting['error']['details']['approval_id']}")
+            await _save(page, part)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ async def test_failed_calls_and_their_deciding_checks_can_be_found(page: Page) -
     await page.get_by_label("Result").select_option("All errors")
     await page.get_by_label("Tool, prompt or resource").fill("notes:search")
     await page.get_by_role("button", name="Show", exact=True).click()
-    await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").click()
+    await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").first.click()
     await expect(page.get_by_role("heading", name="Checks", exact=True)).to_be_visible()
     trace = page.get_by_role("link", name="Open trace")
     await expect(trace).to_have_attribute("href", re.compile(r"^https://traces\.example/trace/\w+"))
