@@ -19,6 +19,7 @@ WRITTEN = [
     "preset_work.json",
     "schemas/agents.schema.json",
     "schemas/definitions.lock.schema.json",
+    "schemas/labels.schema.json",
     "schemas/limits.schema.json",
     "schemas/mcp.schema.json",
     "schemas/preset.schema.json",

@@ -405,8 +405,9 @@ class ReportFacts(TypedDict):
     schema_relaxations: Sequence[Facts]
     """schema parts that model APIs cannot express: `format`, `tool`, `warning`"""
     client_problems: Sequence[Facts]
-    unlabelled: Mapping[str, Mapping[str, object]]
     """tools that common MCP clients reject: `tool`, `problem`, `remedy`"""
+    unlabelled: Mapping[str, Mapping[str, object]]
+    """with `--labels`, suggested entries of `labels.json` for the tools without one, by name"""
     definitions: Facts
     """`mode`, and `items` that differ from the lock, as in `GET /internal/mcp/definitions`"""
     tokens: Sequence[Facts]
