@@ -19,7 +19,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
 from mcp_tools_proxy.documents.importers.pdf_scripts import PageNotes, mark_scripts, read_shapes
-from mcp_tools_proxy.documents.importers.pdf_tables import TableSigns, find_tables, signs_of_tables
+from mcp_tools_proxy.documents.importers.pdf_table_signs import TableSigns, signs_of_tables
+from mcp_tools_proxy.documents.importers.pdf_tables import find_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
