@@ -4,7 +4,6 @@ Programs write a cell as a whole, then the next one, so the text goes up again a
 it never goes up, the lines of a cell are nearer to each other than to those of the next row.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -36,7 +35,6 @@ _MOST_UNEVEN, _EVEN = 1.25, 1.15
 _MOST_LINES_OF_CELL, _MOST_WORDS, _MOST_WORDS_OF_TWO = 30, 30, 14
 _MOST_WORDS_OF_NAME, _MOST_WORDS_OF_LABEL = 5, 6
 _LEAST_FILLED, _MOST_SINGLE = 0.5, 0.34
-_LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True, slots=True)
