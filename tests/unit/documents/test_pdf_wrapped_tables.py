@@ -138,6 +138,25 @@ def test_lines_of_a_wrapped_heading_are_one_name() -> None:
     assert lines_of(pdf) == table([heading, *PARTS[1:]])
 
 
+def test_a_title_in_larger_type_is_above_the_table() -> None:
+    pdf = new_page()
+    pdf.set_font_size(14)
+    pdf.text(20, 45, "Spares")
+    pdf.set_font_size(10)
+    for texts in rows_at(PARTS, padding=2, is_middle=False):
+        for x, y, text in texts:
+            pdf.text(x, y, text)
+    assert lines_of(pdf) == ["Spares", *table(PARTS)]
+
+
+def test_wrapped_cells_below_fewer_names_stay_text() -> None:
+    pdf = new_page()
+    for texts in rows_at([["Item", "", "Text"], *PARTS[1:]], padding=2, is_middle=False):
+        for x, y, text in texts:
+            pdf.text(x, y, text)
+    assert "| Item |" not in lines_of(pdf)[0]
+
+
 def test_wrapped_cells_after_long_lines_are_whole() -> None:
     rows = [
         ["No.", "Risk", "Measure"],

@@ -34,7 +34,7 @@ _MOST_UNEVEN, _EVEN = 1.25, 1.15
 
 _MOST_LINES_OF_CELL, _MOST_WORDS, _MOST_WORDS_OF_TWO = 30, 30, 14
 _MOST_WORDS_OF_NAME, _MOST_WORDS_OF_LABEL = 5, 6
-_LEAST_FILLED, _MOST_SINGLE = 0.5, 0.34
+_LEAST_FILLED, _MOST_SINGLE = 0.5, 0.33
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,12 @@ class _CellLine:
     column: int
     y: float
     words: Cell
+
+    @property
+    def gap(self) -> float:
+        """The widest gap between two words."""
+        gaps = (second.left - first.right for first, second in pairwise(self.words))
+        return max(gaps, default=0.0)
 
     @property
     def is_small(self) -> bool:
@@ -98,9 +104,10 @@ class WrappedBlock:
             gaps = kept
             self.end += 1
         while self.start > max(first, start - _MOST_ABOVE):
-            distance = rows[self.start - 1].y - rows[self.start].y
+            row, distance = rows[self.start - 1], rows[self.start - 1].y - rows[self.start].y
             kept = _kept(gaps, free[self.start - 1])
-            if distance > _MOST_PITCH_ABOVE * size or not kept:
+            is_title = row.size > _LARGER * size and len(row.parts) == 1
+            if distance > _MOST_PITCH_ABOVE * size or is_title or not kept:
                 break
             gaps = kept
             self.start -= 1
@@ -121,7 +128,9 @@ class WrappedBlock:
         return len(self._separators) + 1
 
     def _spans(self, row: AlignedRow) -> bool:
-        return any(self._column(part[0]) != self._column(part[-1]) for part in row.parts)
+        return 2 * len(row.parts) <= self.columns and any(
+            self._column(part[0]) != self._column(part[-1]) for part in row.parts
+        )
 
     def _column(self, word: PageWord) -> int:
         return bisect_right(self._separators, (word.left + word.right) / 2)
@@ -201,8 +210,10 @@ class WrappedBlock:
                 return False
             most = _MOST_WORDS_OF_TWO
         return (
-            len(cells) >= _LEAST_FILLED * len(rows) * self.columns
-            and single <= _MOST_SINGLE * len(rows)
+            all(names[1:])
+            and not any(line.gap > self._size for cell in rows[0] for line in cell)
+            and len(cells) >= _LEAST_FILLED * len(rows) * self.columns
+            and single < _MOST_SINGLE * len(rows)
             and max(map(len, cells)) <= _MOST_LINES_OF_CELL
             and sum(map(sum, words)) <= most * len(cells)
             and sum(labels) <= _MOST_WORDS_OF_LABEL * len(labels)
