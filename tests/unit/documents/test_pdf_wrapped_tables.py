@@ -149,6 +149,20 @@ def test_a_title_in_larger_type_is_above_the_table() -> None:
     assert lines_of(pdf) == ["Spares", *table(PARTS)]
 
 
+def test_names_as_close_as_words_are_above_their_columns() -> None:
+    rows = [
+        ["Pos", "Name", "Number", "Price", "Note"],
+        ["1", "Plate, drilled and\npainted", "7", "1.90", "Packed in tens or\nin smaller boxes"],
+        ["2", "Bracket", "12", "0.25", "None"],
+        ["3", "Widget with a long\nname", "100", "3.50", "Blue or green"],
+    ]
+    pdf, places = new_page(), (20, 30, 65, 65 + 25.4 / 72 * 39.3, 110)
+    for texts in rows_at(rows, padding=2, is_middle=True, places=places):
+        for x, y, text in texts:
+            pdf.text(x, y, text)
+    assert lines_of(pdf) == table(rows)
+
+
 def test_wrapped_cells_below_fewer_names_stay_text() -> None:
     pdf = new_page()
     for texts in rows_at([["Item", "", "Text"], *PARTS[1:]], padding=2, is_middle=False):

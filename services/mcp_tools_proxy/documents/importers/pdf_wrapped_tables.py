@@ -7,9 +7,9 @@ it never goes up, the lines of a cell are nearer to each other than to those of 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
-from mcp_tools_proxy.documents.importers.pdf_narrow_tables import AlignedRow, Cell
+from mcp_tools_proxy.documents.importers.pdf_narrow_tables import NARROW, AlignedRow, Cell
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
     FAR,
     LEAST_ROWS,
@@ -64,8 +64,11 @@ Gaps = Sequence[tuple[float, float]]
 
 def free_spaces(row: AlignedRow) -> Gaps:
     """Return the spaces between the words of a row, and those at its ends."""
-    words = sorted((word for part in row.parts for word in part), key=lambda it: it.left)
+    words = sorted((word for part in row.parts for word in part), key=_left)
     return [it for it in gaps_of([[word] for word in words]) if _width(it) > _LEAST_GAP]
+
+
+_left = attrgetter("left")
 
 
 def _width(gap: tuple[float, float]) -> float:
@@ -115,17 +118,36 @@ class WrappedBlock:
         between = [max(them, key=_width) for them in gaps[1:-1]]
         between += [it for them in gaps[1:-1] for it in them if _width(it) > size]
         self._separators = sorted({sum(gap) / 2 for gap in between})
+        self._size = size
+        self._rows = rows[self.start : self.end]
+        narrow: Gaps = [it for it in free[start] if it not in rows[start].gaps]
+        for spaces in free[self.start : self.end]:
+            narrow = common_gaps(narrow, spaces, least=_LEAST_GAP)
+        apart = [sum(gap) / 2 for gap in narrow if self._is_wider(gap)]
+        self._separators = sorted([*self._separators, *apart])
         while self.end - self.start > LEAST_ROWS and self._spans(rows[self.end - 1]):
             self.end -= 1
         while self.end - self.start > LEAST_ROWS and self._spans(rows[self.start]):
             self.start += 1
         self._rows = rows[self.start : self.end]
-        self._size = size
 
     @property
     def columns(self) -> int:
         """The number of columns."""
         return len(self._separators) + 1
+
+    def _is_wider(self, gap: tuple[float, float]) -> bool:
+        """Return whether a space in a column is clearly wider than a space in several lines."""
+        rows = [sorted((it for part in row.parts for it in part), key=_left) for row in self._rows]
+        wider = [
+            self._column(first) == self._column(second)
+            for row in rows
+            for first, second in pairwise(row)
+            if first.right <= gap[0]
+            and gap[1] <= second.left
+            and second.left - first.right > NARROW * self._size
+        ]
+        return sum(wider) > 1
 
     def _spans(self, row: AlignedRow) -> bool:
         return 2 * len(row.parts) <= self.columns and any(
