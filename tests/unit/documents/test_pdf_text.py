@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.pdf_ideographs import join_ideographs
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from tests.support.glyph_pages import glyph_page
+from tests.support.raw_pdfs import FIRST_OBJECT, raw_pdf
 from tests.support.tables import each_row
 
 SAMPLES = Path(__file__).parents[2] / "data/documents"
@@ -295,6 +296,95 @@ def test_letters_placed_one_by_one_are_lines_on_a_page_with_little_text() -> Non
 def test_vertical_text_is_read_downwards() -> None:
     lines = {(500, 750): "吾輩は猫である", (470, 750): "名前はまだ無い", (440, 750): "どこで生れた"}
     assert import_pdf(letters_at(lines, down=True), ORIGIN).pages == ("\n".join(lines.values()),)
+
+
+def vertical_page(columns: dict[tuple[int, int], str], *, is_mixed: bool) -> bytes:
+    """Return a PDF with columns of letters placed one by one, mixed with horizontal lines."""
+    horizontal = dict.fromkeys(range(60, 540, 12), "あ") if is_mixed else {}
+    return glyph_page(
+        [
+            *((float(x), 780.0, letter) for x, letter in horizontal.items()),
+            *(
+                (float(x), y - 12.5 * number, letter)
+                for (x, y), column in columns.items()
+                for number, letter in enumerate(column)
+            ),
+            *((float(x), 300.0, letter) for x, letter in horizontal.items()),
+        ],
+        size=12,
+    )
+
+
+@each_row(
+    ("columns", "expected"),
+    [
+        (
+            {
+                (500, 740): "東京都は日本の首都であり、世界有数の",
+                (480, 740): "都市の一つである。人口は約千四百万人",
+                (460, 740): "に達し、経済の中心として知られる。",
+                (440, 740): "名前はまだ無い。",
+            },
+            [
+                "東京都は日本の首都であり、世界有数の都市の一つである。人口は約千四百万人に達し、経済の中心として知られる。",
+                "名前はまだ無い。",
+            ],
+        ),
+        ({(500, 740): "吾輩は", (470, 740): "猫である"}, ["吾輩は", "猫である"]),
+        ({(300, 740): "規則(2024)は版"}, ["規則(2024)は版"]),
+    ],
+)
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_vertical_columns_are_read_from_right_to_left(
+    columns: dict[tuple[int, int], str], expected: list[str], *, is_mixed: bool
+) -> None:
+    document = import_pdf(vertical_page(columns, is_mixed=is_mixed), ORIGIN)
+    lines = document.pages[0].splitlines()
+    assert (lines[1:-1] if is_mixed else lines) == expected
+    assert QuotableDocument(document).find(expected[0])
+
+
+def test_columns_of_a_vertical_font_are_read_from_right_to_left() -> None:
+    columns = [
+        "東京都は、日本の首都であり",
+        "世界有数の、都市の一つであ",
+        "る。",
+    ]  # each with a drawn glyph
+    content = "\n".join(
+        f"BT /F2 12 Tf {500 - 20 * number} 780 Td <{column.encode('utf-16-be').hex()}> Tj ET"
+        for number, column in enumerate(columns)
+    )
+    font = (
+        "<< /Type /Font /Subtype /Type0 /BaseFont /Sample /Encoding /UniJIS-UCS2-V "
+        "/DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Sample /DW 1000 "
+        "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> "
+        "/FontDescriptor << /Type /FontDescriptor /FontName /Sample /Flags 6 /ItalicAngle 0 "
+        "/FontBBox [0 -200 1000 900] /Ascent 723 /Descent -241 /StemV 69 /CapHeight 709 >> >>] >>"
+    )
+    data = raw_pdf(content, font, resources=f"/Font << /F2 {FIRST_OBJECT} 0 R >>")
+    assert import_pdf(data, ORIGIN).pages == ("".join(columns),)
+
+
+def test_single_characters_beside_each_other_stay_in_order() -> None:
+    places = [(60.0 + 90 * at, 700.0, letter) for at, letter in enumerate("印鑑欄")]
+    data = glyph_page(places, size=12)
+    assert import_pdf(data, ORIGIN).pages[0].split() == list("印鑑欄")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 30), st.integers(1, 40), st.sampled_from("東京都のA1。ー")),
+        min_size=1,
+        max_size=60,
+        unique_by=lambda it: it[:2],
+    )
+)
+def test_no_character_of_vertical_text_is_lost_or_repeated(
+    places: list[tuple[int, int, str]],
+) -> None:
+    data = glyph_page([(15.0 * x, 780.0 - 13 * y, letter) for x, y, letter in places], size=12)
+    text = "".join(import_pdf(data, ORIGIN).pages[0].replace("---", "").replace("|", "").split())
+    assert sorted(text) == sorted(letter for _, _, letter in places)
 
 
 def test_mathematical_letters_do_not_prevent_corrections() -> None:

@@ -23,6 +23,9 @@ WIDE = 9.0
 LEAST_ROWS, LEAST_FULL = 3, 0.6
 """Least number of rows of a table, and least share of those with all or most of their cells."""
 
+LEAST_GAP = 4.0
+"""Least width of a gap between columns, in points."""
+
 FAR = 100_000.0
 """A place outside of any page, in points."""
 
@@ -107,15 +110,21 @@ _NEAR_LINE = 16.0
 
 
 def _has_wrapped_cells(grid: RuledGrid, rows: Sequence[Sequence[PageWord]]) -> bool:
-    """Return whether a row has a cell with several lines, and none has two: these may be rows."""
+    """Return whether a row has a cell with several lines; in several cells these may be rows."""
     wrapped: list[int] = []
+    small: list[bool] = []
     for row in rows:
         cells: dict[int, list[PageWord]] = defaultdict(list)
         for word in row:
             if (cell := _cell_at(grid, word)) is not None:
                 cells[cell[1]].append(word)
-        wrapped.append(sum(len(_baselines(it)) > 1 for it in cells.values()))
-    return max(wrapped) == 1
+        wrapped.append(0)
+        for it in cells.values():
+            baselines = _baselines(it)
+            first = {_nearest(word.y, baselines): word for word in reversed(it)}
+            small += [word.text[:1].islower() for at, word in first.items() if at]
+            wrapped[-1] += len(baselines) > 1
+    return max(wrapped) == 1 or (max(wrapped) > 1 and 2 * sum(small) >= len(small))
 
 
 def _apart(words: Sequence[PageWord]) -> list[list[PageWord]]:
@@ -283,13 +292,15 @@ def _is_plausible(rows: Sequence[Sequence[str]]) -> bool:
     texts = [cell for cell in cells if cell]
     readable = sum(any(map(str.isalnum, cell)) for cell in texts)
     return (
-        len(texts) >= _LEAST_FILLED * len(cells)
+        not any(map(_BULLETS.fullmatch, rows[0]))
+        and len(texts) >= _LEAST_FILLED * len(cells)
         and 2 * readable >= len(texts)
         and sum(sum(map(bool, row)) > 1 for row in rows) >= 2
         and max(map(len, texts)) <= _LONGEST_CELL
     )
 
 
+_BULLETS = re.compile(r"[•●▪‣◦](?: [•●▪‣◦])*")
 _LEAST_FILLED = 0.35
 _LONGEST_CELL = 3_000
 
@@ -312,7 +323,10 @@ def gaps_of(parts: Sequence[Sequence[PageWord]]) -> list[tuple[float, float]]:
 
 
 def common_gaps(
-    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]
+    first: Sequence[tuple[float, float]],
+    second: Sequence[tuple[float, float]],
+    *,
+    least: float = LEAST_GAP,
 ) -> list[tuple[float, float]]:
     """Return the stretches that are free in both; both are in order."""
     common: list[tuple[float, float]] = []
@@ -323,8 +337,4 @@ def common_gaps(
             at += 1
         if at < len(second):
             common.append((max(left, second[at][0]), right))
-    return [(left, right) for left, right in common if right - left > LEAST_GAP]
-
-
-LEAST_GAP = 4.0
-"""Least width of a gap between columns, in points."""
+    return [(left, right) for left, right in common if right - left > least]

@@ -5,8 +5,7 @@ A group of lines is only a table if that is certain: otherwise its text stays as
 
 import re
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from pypdfium2 import PdfPage
@@ -19,20 +18,20 @@ from mcp_tools_proxy.documents.importers.pdf_narrow_tables import (
     columns_at,
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import (
-    FAR,
     LEAST_FULL,
     LEAST_GAP,
     LEAST_ROWS,
     MOST_HEADER_ROWS,
     NUMERIC,
-    WIDE,
     PageTable,
     cell_text,
     common_gaps,
     gaps_of,
     ruled_tables,
 )
+from mcp_tools_proxy.documents.importers.pdf_table_signs import TableSigns
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord, are_justified
+from mcp_tools_proxy.documents.importers.pdf_wrapped_tables import WrappedBlock, free_spaces
 from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 
 _MOST_WORDS = 20_000
@@ -56,17 +55,6 @@ _LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-class TableSigns(Enum):
-    """Signs of tables in the positions of a page's words."""
-
-    NONE = 0
-    NARROW = 1
-    """Numbers in two neighbouring lines have a gap before them that is larger than a space."""
-
-    WIDE = 2
-    """Neighbouring lines, three or with rulings two, have gaps as between columns."""
-
-
 def find_tables(
     page: PdfPage,
     characters: PageCharacters,
@@ -76,17 +64,24 @@ def find_tables(
     """Return the tables of a page, given with the lines of its text."""
     if sum(map(len, lines)) > _MOST_WORDS:
         return []
-    ruled = [] if signs is TableSigns.NARROW else list(ruled_tables(page, lines))
+    order = _order_of(lines)
+    ruled = list(ruled_tables(page, lines)) if signs >= TableSigns.BESIDE else []
+    if signs is TableSigns.BESIDE:  # boxes of a drawing are not one after the other
+        ruled = [it for it in ruled if _are_together(it.words, order)]
     used = {id(word) for table in ruled for word in table.words}
+    if signs is not TableSigns.NARROW:
+        free = [line for line in lines if not any(id(word) in used for word in line)]
+        ruled += _wrapped_tables(characters, free, order)
+        used = {id(word) for table in ruled for word in table.words}
     others = [
         line
         for line, is_justified in zip(lines, are_justified(lines), strict=True)
         if not is_justified and not any(id(word) in used for word in line)
     ]
-    narrow = list(_narrow_tables(characters, others, lines))
-    if signs is TableSigns.NARROW:
+    narrow = list(_narrow_tables(characters, others, order))
+    if signs is not TableSigns.WIDE:
         return [*ruled, *narrow]
-    aligned = list(_aligned_tables(characters, others, lines))
+    aligned = list(_aligned_tables(characters, others, order))
     better = [it for it in narrow if _is_better(it, aligned)]
     used = {id(word) for table in better for word in table.words}
     kept = [it for it in aligned if used.isdisjoint(map(id, it.words))]
@@ -101,58 +96,11 @@ def _is_better(narrow: PageTable, aligned: Sequence[PageTable]) -> bool:
     return all(words.issuperset(map(id, it.words)) and _is_finer(it, narrow) for it in same)
 
 
-def signs_of_tables(characters: PageCharacters, *, has_lines: bool) -> TableSigns:
-    """Return the signs of tables on a page.
-
-    Most lines of prose are not examined: this takes a third of the time that tables take.
-    """
-    text = characters.text
-    last_wide = last_narrow = FAR
-    rows, signs = 1, TableSigns.NONE
-    before: tuple[float, float] | None = None
-    for span in characters.spans():
-        if _is_prose(text[slice(*span)]):
-            before = None
-            continue
-        left, right, y = characters.edges(span)
-        is_cell = before is not None and abs(y - before[1]) < 2 and left - before[0] > WIDE
-        if is_cell or characters.has_wide_gap(span, WIDE):
-            distance = abs(last_wide - y)
-            if distance > 2:
-                rows = rows + 1 if distance <= _NEAR else 1
-            if rows == (2 if has_lines else LEAST_ROWS):
-                return TableSigns.WIDE
-            last_wide = y
-        is_short = signs is TableSigns.NONE and span[1] - span[0] < _LONG
-        if is_short and _DIGIT.search(text, *span) and characters.has_wide_gap(span, _LEAST_WIDE):
-            if 2 < abs(last_narrow - y) < _CLOSE:
-                signs = TableSigns.NARROW
-            last_narrow = y
-        before = right, y
-    return signs
-
-
-_NEAR, _CLOSE, _LEAST_WIDE = 80.0, 30.0, 5.0
-_DIGIT = re.compile(r"\d")
-_LONG, _MANY_WORDS, _FEW_DIGITS = 55, 8, 5
-_NO_DIGITS = dict.fromkeys(range(ord("0"), ord("9") + 1))
-
-
-def _is_prose(line: str) -> bool:
-    """Return whether a line is a long one with few digits, not a row of a table."""
-    return (
-        len(line) >= _LONG
-        and line.count(" ") >= _MANY_WORDS
-        and len(line) - len(line.translate(_NO_DIGITS)) <= _FEW_DIGITS
-    )
-
-
 def _aligned_tables(
     characters: PageCharacters,
     lines: Sequence[Sequence[PageWord]],
-    all_lines: Sequence[Sequence[PageWord]],
+    order: Mapping[int, int],
 ) -> Iterator[PageTable]:
-    order = _order_of(all_lines)
     rows, finer = _rows(characters, lines), _rows(characters, lines, NARROW)
     start = first = 0
     while start < len(rows):
@@ -192,9 +140,8 @@ def _names_of(table: PageTable) -> list[str]:
 def _narrow_tables(
     characters: PageCharacters,
     lines: Sequence[Sequence[PageWord]],
-    all_lines: Sequence[Sequence[PageWord]],
+    order: Mapping[int, int],
 ) -> Iterator[PageTable]:
-    order = _order_of(all_lines)
     short = [line for line in lines if len(line) <= _MOST_WORDS_OF_ROW]
     rows = _rows(characters, short, NARROW)
     at = first = 0
@@ -206,6 +153,39 @@ def _narrow_tables(
             yield table
             at = first = block.end
         else:  # not always the next row: that would take quadratic time
+            at += 1 if block is None else max(1, (block.end - at) // 8)
+
+
+def _wrapped_tables(
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    order: Mapping[int, int],
+) -> Iterator[PageTable]:
+    rows = _rows(characters, lines, NARROW)
+    free = [free_spaces(row) for row in rows]
+    blocks: dict[int, WrappedBlock] = {}
+    tried: set[WrappedBlock | None] = set()
+    at = first = 0
+    while at < len(rows):
+        near = [
+            it
+            for it in range(at, min(at + _MOST_HEADER_LINES, len(rows)))
+            if len(rows[it].parts) > 1
+        ]
+        for it in near:
+            if it not in blocks:
+                blocks[it] = WrappedBlock(rows, free, first, it)
+        block = max((blocks[it] for it in near), key=lambda it: it.columns, default=None)
+        cells = block.cells(order) if block is not None and block not in tried else []
+        words = [word for row in cells for cell in row for word in cell]
+        if block is not None and cells and _are_together(words, order):
+            texts = _texts_of(cells, order)
+            if not _is_contents(texts) and not _is_code(texts):
+                yield _page_table(texts, words, order)
+            at = first = block.end
+            blocks.clear()
+        else:  # not always the next row: that would take quadratic time
+            tried.add(block)
             at += 1 if block is None else max(1, (block.end - at) // 8)
 
 
@@ -367,7 +347,7 @@ def _ends_of_columns(
     return ends
 
 
-_MOST_ABOVE = 6
+_MOST_ABOVE, _MOST_HEADER_LINES = 6, 8
 """Lines of headings above the rows that have all columns."""
 
 
@@ -415,15 +395,28 @@ def _table_of(
     places = [sorted(order[id(word)] for cell in row for word in cell) for row in rows]
     if any(above[-1] > below[0] for above, below in pairwise(places)):
         return None  # columns of text, one after the other
-    if places[-1][-1] - places[0][0] + 1 != len(words):
+    if not _are_together(words, order):
         return None  # other text is between
-    texts = [
-        [cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in row] for row in rows
-    ]
-    if not _is_table(texts):
-        return None
-    words.sort(key=lambda word: order[id(word)])
-    return PageTable(words, "\n".join(table_lines(_with_header(texts))))
+    texts = _texts_of(rows, order)
+    return _page_table(texts, words, order) if _is_table(texts) else None
+
+
+def _are_together(words: Sequence[PageWord], order: Mapping[int, int]) -> bool:
+    places = [order[id(word)] for word in words]
+    return max(places) - min(places) + 1 == len(places)
+
+
+def _texts_of(
+    rows: Sequence[Sequence[Sequence[PageWord]]], order: Mapping[int, int]
+) -> list[list[str]]:
+    return [[cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in row] for row in rows]
+
+
+def _page_table(
+    rows: Sequence[Sequence[str]], words: Iterable[PageWord], order: Mapping[int, int]
+) -> PageTable:
+    in_order = sorted(words, key=lambda word: order[id(word)])
+    return PageTable(in_order, "\n".join(table_lines(_with_header(rows))))
 
 
 def _column_bounds(rows: Sequence[AlignedRow]) -> list[tuple[float, float]]:
@@ -480,15 +473,19 @@ def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
     total, columns = len(rows), len(rows[0])
     return (
         sum(len(cell.split()) for cell in cells) > _MOST_WORDS_OF_CELL * len(cells)
-        or any(_LEADERS.search(cell) for cell in cells)
         or sum(cell == "." for cell in cells) > 1
-        or sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * total
         or sum(sum(map(bool, row)) == 1 for row in rows) > _MOST_SPANNING_SHARE * total
         or sum(_LABEL.fullmatch(row[0]) is not None for row in rows) > _MOST_LABELS * total
         or (not _has_names(rows) and 2 * _rows_with_letters(rows) < total)
         or (columns > _MANY_COLUMNS and len(cells) < LEAST_FULL * columns * total)
         or _is_contents(rows)
+        or _is_code(rows)
     )
+
+
+def _is_code(rows: Sequence[Sequence[str]]) -> bool:
+    code = sum(any(_CODE.search(cell) for cell in row) for row in rows)
+    return code > _MOST_CODE * len(rows)
 
 
 def _rows_with_letters(rows: Sequence[Sequence[str]]) -> int:
@@ -502,7 +499,7 @@ def _has_names(rows: Sequence[Sequence[str]]) -> bool:
     return (are_years or all(map(_LETTERS.search, rows[0]))) and all(map(NUMERIC.fullmatch, cells))
 
 
-_CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|//|->|=>|^=$")
+_CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|(?<!:)//|->|=>|^=$")
 _MOST_CODE = 0.4
 _LABEL = re.compile(r"\(?(?:[a-z]|[ivx]{1,4}|\d{1,3})[.):]|[•–—●▪‣◦-]")
 _MOST_LABELS = 0.6
@@ -512,6 +509,8 @@ _CHAPTER = re.compile(r"(?:\d{1,3}(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
 
 def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the columns are numbers, headings and their pages."""
+    if any(_LEADERS.search(cell) for row in rows for cell in row):
+        return True
     pages = [int(row[-1]) for row in rows if row[-1].isdecimal() and not _YEAR.fullmatch(row[-1])]
     numbered = sum(_CHAPTER.match(row[0]) is not None for row in rows)
     if 2 * _rows_with_letters(rows[1:]) < len(rows) - 1:

@@ -9,6 +9,7 @@ from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 from mcp_tools_proxy.documents.importers.pdf_annotations import wide_string
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, read_type_lines
 from mcp_tools_proxy.documents.importers.pdf_ideographs import (
+    glue_vertical_letters,
     has_ideographs,
     join_spaced_characters,
 )
@@ -19,7 +20,8 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
 )
 from mcp_tools_proxy.documents.importers.pdf_ruled_tables import PageTable
 from mcp_tools_proxy.documents.importers.pdf_scripts import PageNotes, mark_scripts, read_shapes
-from mcp_tools_proxy.documents.importers.pdf_tables import TableSigns, find_tables, signs_of_tables
+from mcp_tools_proxy.documents.importers.pdf_table_signs import TableSigns, signs_of_tables
+from mcp_tools_proxy.documents.importers.pdf_tables import find_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
@@ -113,15 +115,18 @@ def _text_of(
             located = _beside_scripts(page, spans, shapes.scripts)
         lines = _joined_lines(page, [page.words(span) for span in located])
         _correct(page, lines, shapes.scripts or (), is_from_right=is_from_right)
+        horizontal: Sequence[Sequence[PageWord]] = lines
         if is_spaced:
-            for line in lines:
+            horizontal = glue_vertical_letters(page, lines)
+            for line in horizontal:
                 join_spaced_characters(line)
         if has_tables:
-            tables = find_tables(pdf_page, page, lines, signs)
+            tables = find_tables(pdf_page, page, horizontal, signs)
         text = "".join(_pieces(text, [word for line in lines for word in line], tables))
         if type_lines is not None:
-            tabular = {word.start for table in tables for word in table.words}
-            others = [span for span in spans if span[0] not in tabular]
+            apart = {word.start for table in tables for word in table.words}
+            apart |= {it[0].start for it in lines} - {it[0].start for it in horizontal}
+            others = [span for span in spans if span[0] not in apart]
             type_lines.extend(read_type_lines(number, page, others))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
