@@ -21,11 +21,20 @@ def test_a_policy_that_fails_refuses_although_cedar_permits() -> None:
     assert "overflow" in found.failed[0]
 
 
-def test_a_failing_log_only_policy_is_reported_and_refuses_nothing() -> None:
+@pytest.mark.parametrize("cents", [2**62, 2**64])
+def test_a_failing_log_only_policy_is_logged_and_refuses_nothing(cents: int) -> None:
     text = forbid("context.args has cents && context.args.cents * 2 > 5", '@mode("log_only")')
-    found = verdict(text, {"cents": 2**62})
+    found = verdict(text, {"cents": cents})
     assert not found.refuses
-    assert found.log_failed
+    assert [it.policy_id for it in found.logged] == ["p"]
+
+
+def test_a_log_only_policy_that_fires_is_logged_beside_a_failing_one() -> None:
+    log_only = '@mode("log_only")'
+    failing = forbid("context.args has cents && context.args.cents * 2 > 5", log_only)
+    fires = forbid("true", log_only).replace('"p"', '"q"')
+    found = verdict(failing + fires, {"cents": 2**62})
+    assert {it.policy_id for it in found.logged} == {"p", "q"}
 
 
 def test_an_enforced_policy_decides_beside_a_failing_log_only_one() -> None:

@@ -23,6 +23,9 @@ from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbi
         ('context has run && context.run.called["crm:gte"] > 0', '"crm:get"'),
         ('context has run && context.run.total["mail:send#cent"] > 0', '"mail:send#cents"'),
         ('"apii" == context.entry', '"api"'),
+        ('resource == Server::"mial"', '"mail"'),
+        ('resource in [Server::"crm", Server::"cmr"]', '"cmr" is not a server'),
+        ('action == Action::"mail:sned"', '"mail:send"'),
         ("context.args.to == 5", "type"),
         ("context.args.cents > 5", "optional attribute"),
     ],
@@ -91,6 +94,30 @@ def test_a_policy_waits_for_the_tools_of_a_server() -> None:
     )
     assert wrong.problems
     assert wrong.decide(call({}), run()).unavailable
+
+
+def test_a_misspelt_server_in_the_scope_is_a_problem() -> None:
+    scoped = forbid("true").replace("resource)", 'resource == Server::"mial")')
+    assert [it.problem for it in load(scoped).problems] == [
+        '"mial" is not a server; did you mean "mail"?'
+    ]
+    assert not load(scoped.replace("mial", "mail")).problems
+
+
+def test_a_policy_waits_for_a_tool_in_its_condition() -> None:
+    text = forbid('action == Action::"bank:pay"', scope="action")
+    active = load(text, undiscovered=["bank"])
+    assert (active.waiting, active.problems) == ({"p": ("bank",)}, ())
+    pay = action("bank:pay", SEND.labels)
+    known = load(text, active, actions=[SEND, READ, pay])
+    assert known.decide(call({}, of=pay), None).enforced
+    assert not known.decide(call({}), None).refuses
+
+
+def test_the_keys_of_a_record_can_be_names_of_operators() -> None:
+    text = forbid('{"contains": 1, "Value": context.entry}.Value == "api"')
+    active = load(text)
+    assert active.decide(call({}), None).enforced
 
 
 def test_a_label_without_tools_is_valid() -> None:
