@@ -310,6 +310,9 @@ async def test_explain_decides_without_counting() -> None:
             body = request_of("shop:refund", refund, run=run)
             found = (await service.http.post("/internal/mcp/explain", json=body)).json()
             assert found["decision"] == "POLICY_DENIED"
+            assert found["rule"] == {"file": "policies/0.cedar", "path": '@id("total")'}
+            verdicts = {it["check"]: it["verdict"] for it in found["checks"]}
+            assert (verdicts["budget"], verdicts["run"]) == ("pass", "pass")
         assert await service.code("shop:refund", refund | {"cents": 300}, run=run) == "OK"
 
 

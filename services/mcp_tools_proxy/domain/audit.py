@@ -48,7 +48,8 @@ NO_REGISTRY = RegistryVersion(None, 0)
 class RuleSource:
     """The location of a rule: a configuration file, and a JSON path in it.
 
-    For a setting, ``file`` is ``settings`` and ``path`` the variable's name.
+    For a setting, ``file`` is ``settings`` and ``path`` the variable's name. For a policy, ``path``
+    is its ``@id``.
     """
 
     file: str

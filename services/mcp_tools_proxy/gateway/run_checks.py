@@ -8,6 +8,7 @@ batch and of several replicas.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import structlog
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import (
@@ -50,6 +52,7 @@ from mcp_tools_proxy.policy.runs.tool_labels import action_name
 from mcp_tools_proxy.policy.runs.values import scalars
 from mcp_tools_proxy.storage.runs.run_store import RunStore, run_key
 from mcp_tools_proxy.wire.json_digest import json_digest
+from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 LONG_CHARS = 65_536
@@ -177,18 +180,17 @@ class RunChecks:
         except ProxyError as lost:
             return lost if narrows else error
 
-    async def decide(self, call: Call, spec: ComponentSpec) -> RunNote:
-        """Return the decision on a call that is not made. Raises like ``call``."""
-        note = RunNote()
-        checked = await self._checked(call, spec, note)
+    async def decide(self, call: Call, spec: ComponentSpec) -> None:
+        """Decide on a call that is not made. Raises like ``call``."""
+        checked = await self._checked(call, spec, RunNote())
         refusal = await self._looked(checked)
         while isinstance(refusal, _ApprovalNeeded):
             approvals = await self._open_approvals()
-            checked.grant = await approvals.look(checked.wanted(approvals, refusal))
+            with _decided_by(refusal.policies):
+                checked.grant = await approvals.look(checked.wanted(approvals, refusal))
             refusal = await self._looked(checked)
         if refusal is not None:
             raise refusal
-        return note
 
     async def _looked(self, checked: "_CheckedCall") -> "_Refusal":
         """Return the refusal of a call, without counting it."""
@@ -211,17 +213,19 @@ class RunChecks:
         while isinstance(refusal, _ApprovalNeeded):
             approvals = await self._open_approvals()
             wanted = checked.wanted(approvals, refusal)
-            checked.grant = await approvals.granted(wanted)
-            refusal = await self._counted(checked)
+            with _decided_by(refusal.policies):
+                checked.grant = await approvals.granted(wanted)
+            policies, refusal = refusal.policies, await self._counted(checked)
             if refusal is None:
-                await self._use(checked, approvals, wanted)
+                with _decided_by(policies):
+                    await self._use(checked, approvals, wanted)
                 note.approval_id = checked.grant.facts.approval_id
         if refusal is not None:
             raise refusal
         return checked
 
     async def _counted(self, checked: "_CheckedCall") -> "_Refusal":
-        """Return the refusal of a call, which its run counts, or the call itself."""
+        """Return the refusal of a call, if any; its run counts the refusal or the call."""
         call = checked.call
         if call.run is None:
             return checked.decide(None)
@@ -436,22 +440,25 @@ class _CheckedCall:
             return _unavailable(verdict.unavailable)
         if verdict.run_required:
             ids = [it.policy_id for it in verdict.run_required]
-            return RunRequired(
+            needed = RunRequired(
                 "a policy needs the run of this call; send run.id with it",
                 details={"policy_ids": ids},
             )
+            return _by(verdict.run_required, needed)
         if verdict.failed:
-            return PolicyDenied(
+            failed = PolicyDenied(
                 "a policy could not be evaluated for this call; tell an operator",
                 details={"policy_ids": [it.policy_id for it in stopping]},
                 reason="; ".join(verdict.failed)[:1_000],
             )
+            return _by(stopping, failed)
         if verdict.enforced:
             messages = (it.message for it in verdict.enforced)
             shown = "; ".join(dict.fromkeys(filter(None, messages)))
-            return _denied(
+            denied = _denied(
                 [it.policy_id for it in verdict.enforced], shown or "a policy forbids this call"
             )
+            return _by(verdict.enforced, denied)
         waived = () if self.grant is None else self.grant.facts.policy_ids
         if any(it.policy_id not in waived for it in verdict.approve):
             return _ApprovalNeeded(verdict.approve)
@@ -482,6 +489,23 @@ class _CheckedCall:
         if labels.identifiers or labels.claimed:
             for part in _structured(made.result, is_local=self._spec.server_id is None):
                 yield from values_in(part, self._counted.tool, labels)
+
+
+def _by(policies: "Sequence[WrittenPolicy]", error: ProxyError) -> ProxyError:
+    """Return an error whose rule is the first policy, for records and explanations."""
+    if policies:
+        error.rule = RuleSource(policies[0].file, f"@id({quote(policies[0].policy_id)})")
+    return error
+
+
+@contextmanager
+def _decided_by(policies: "Sequence[WrittenPolicy]") -> Iterator[None]:
+    """Set the rule of refusals by policies and by people; other errors keep theirs."""
+    try:
+        yield
+    except RunRefused as error:
+        _by(policies, error)
+        raise
 
 
 def _with_uri(call: Call, spec: ComponentSpec) -> Call:
