@@ -68,7 +68,7 @@ class RunLimits:
     idle_s: float = 3600.0
     mark_s: float = 7 * 86_400.0
     runs: int = 100_000
-    new_runs: int = 1_000
+    new_runs: int = 500
 
 
 class _Seen(Exception):
