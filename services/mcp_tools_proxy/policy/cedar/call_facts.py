@@ -17,15 +17,10 @@ import cedarpy
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.run import CHANGING_LABELS
+from mcp_tools_proxy.domain.run import CHANGING_LABELS, MAX_TASK_CHARS
 from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.fact_schema import ArgumentType, PolicyAction
-from mcp_tools_proxy.policy.runs.run_memory import (
-    MAX_INTEGER,
-    MAX_TASK_CHARS,
-    TEXT,
-    RunMemory,
-)
+from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
 from mcp_tools_proxy.policy.runs.values import embedded_values, normal_text
 from mcp_tools_proxy.wire.text import quote
 

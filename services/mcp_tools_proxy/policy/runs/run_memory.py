@@ -12,7 +12,7 @@ from struct import Struct
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.run import Label, RunRequest, ToolLabels
+from mcp_tools_proxy.domain.run import MAX_TASK_CHARS, Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.runs.values import (
     GAP,
     MAX_VALUE_CHARS,
@@ -33,9 +33,6 @@ MAX_BYTES = 65_536
 MAX_VALUES = 2_000
 """Maximum number of values that may vouch; later ones replace the oldest. They take ten bytes
 each."""
-
-MAX_TASK_CHARS = 16_384
-"""Maximum characters of one task text."""
 
 MAX_TASK_WORDS = 4_000
 """Maximum words of all task texts of a run. Words count twice in a text with punctuation that can

@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.run import ALL_LABELS, Label, RunRequest, ToolLabels
+from mcp_tools_proxy.domain.run import (
+    ALL_LABELS,
+    MAX_TASK_CHARS,
+    Label,
+    RunRequest,
+    ToolLabels,
+)
 from mcp_tools_proxy.policy.runs.run_memory import (
     CLAIMED,
     MAX_BYTES,
     MAX_INTEGER,
-    MAX_TASK_CHARS,
     MAX_VALUES,
     TASK,
     TEXT,
