@@ -75,7 +75,7 @@ def build_approvals(
                 )
             records = ApprovalRecords(MemorySignIns(), [secrets.token_bytes(32)])
         times = ApprovalTimes(waits_s=waits_s, valid_s=valid_s)
-        notify = _tell_nobody if webhook is None else webhook.notify
+        notify = _no_notification if webhook is None else webhook.notify
         calls = Approvals(
             records, times, server_entry=server_entry, recorder=audit, notify=notify, now=_now
         )
@@ -117,5 +117,5 @@ def _open_http(url: str) -> "ServiceHttp":
     return ServiceHttp(url, variable=variable("approvals_webhook"), token=None, transport=None)
 
 
-def _tell_nobody(_event: str, _facts: "AskedFacts", _more: Mapping[str, object]) -> None:
+def _no_notification(_event: str, _facts: "AskedFacts", _more: Mapping[str, object]) -> None:
     """Do nothing (without a webhook)."""

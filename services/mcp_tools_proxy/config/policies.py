@@ -88,8 +88,8 @@ def load_written_policies(folder: Path) -> "tuple[WrittenPolicy, ...] | None":
 class PolicyFiles:
     """The policies of the last readable files, and the problems of the current ones.
 
-    ``written`` is None without policies, also before the first load. ``configured`` tells that
-    there are or were files: until policies are valid, calls are refused.
+    ``written`` is None without policies, also before the first load. With ``configured``, there
+    are or were files: until policies are valid, calls are refused.
     """
 
     written: "tuple[WrittenPolicy, ...] | None" = None

@@ -1,4 +1,4 @@
-"""Approvals of calls by a second person: asked for, found again by the same call, used once.
+"""Approvals of calls by a second person: requested, found again by the same call, used once.
 
 People decide in ``approval_desk``.
 """
@@ -69,7 +69,7 @@ would offer them again."""
 log = structlog.get_logger()
 
 Notify = Callable[[str, AskedFacts, Mapping[str, object]], None]
-"""Tells an external service of an event, with further facts. Never raises or blocks."""
+"""Notifies an external service of an event, with further facts. Never raises or blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class Approvals:
         policies: "Iterable[WrittenPolicy]",
         policy_set: bytes,
     ) -> WantedApproval:
-        """Return the wish for an approval; ``policy_set`` is the digest of all policies.
+        """Return the approval that a call needs; ``policy_set`` is the digest of all policies.
 
         The binding has everything that a person decides on, so a call that differs in any of it
         needs another approval. Input of the client for a repeated call is a part of its arguments.
@@ -209,7 +209,7 @@ class Approvals:
             return found
         raise _pending(found)
 
-    async def look(self, wanted: WantedApproval) -> UsableApproval:
+    async def peek(self, wanted: WantedApproval) -> UsableApproval:
         """Return the unused approval of a call; without one raise ApprovalPending or PolicyDenied.
 
         Nothing is asked for.

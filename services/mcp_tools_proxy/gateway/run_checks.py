@@ -1,4 +1,4 @@
-"""Checks calls against their runs and the policies, and keeps what runs need to know.
+"""Checks calls against their runs and the policies, and updates the memory of runs.
 
 A run's memory is changed twice for each call: together with the decision, before the call is sent,
 and before its answer leaves. So one order of the calls explains all decisions, also those of a
@@ -63,7 +63,7 @@ RETRY_S = 5.0
 """Seconds after which a policy that waits for a server may be ready."""
 
 READ_ONLY_RULE, TOOLS_RULE = "run.read_only", "run.tools"
-"""The ids, like those of policies, of what a run declares."""
+"""The rules of a run itself, in ``policy_ids``."""
 
 _NOT_READY = re.compile(
     r"not (?:yet )?(?:ready|available|finished|complete)|still (?:running|processing|pending)|"
@@ -71,7 +71,7 @@ _NOT_READY = re.compile(
     r"time[sd]?.?out|temporar|\b(?:429|503)\b",
     re.IGNORECASE,
 )
-"""Error texts after which the same call can succeed: polling is no loop."""
+"""Error texts after which the same call can succeed: polling is not a loop."""
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.gateway.approvals import Approvals, UsableApproval, WantedApproval
@@ -127,7 +127,7 @@ class RunChecks:
         return made
 
     async def replayed(self, call: Call) -> None:
-        """Keep what the request of a replayed call declares; its run has read the outcome before.
+        """Keep the declarations of a replayed call; its run has read the outcome before.
 
         Raises RunExpired, LoopStopped, StateUnavailable.
         """
@@ -149,9 +149,9 @@ class RunChecks:
     async def refused(self, call: Call, error: ProxyError) -> ProxyError:
         """Count a call that failed before its run was asked, and return the error to show.
 
-        The fourth identical one is stopped, like any other loop. What the request declares is kept:
-        the next one may not repeat it. If it cannot be kept, that is the error, unless the run has
-        ended. A call over its budget is not counted.
+        The fourth identical one is stopped, like any other loop. The request's declarations are
+        kept, because the next one may omit them. If they cannot be kept, that is the error, unless
+        the run has ended. A call over its budget is not counted.
         """
         run = call.run
         if run is None or isinstance(error, RunRefused):
@@ -183,22 +183,22 @@ class RunChecks:
     async def decide(self, call: Call, spec: ComponentSpec) -> None:
         """Decide on a call that is not made. Raises like ``call``."""
         checked = await self._checked(call, spec, RunNote())
-        refusal = await self._looked(checked)
+        refusal = await self._peeked(checked)
         while isinstance(refusal, _ApprovalNeeded):
             approvals = await self._open_approvals()
             with _decided_by(refusal.policies):
-                checked.grant = await approvals.look(checked.wanted(approvals, refusal))
-            refusal = await self._looked(checked)
+                checked.grant = await approvals.peek(checked.wanted(approvals, refusal))
+            refusal = await self._peeked(checked)
         if refusal is not None:
             raise refusal
 
-    async def _looked(self, checked: "_CheckedCall") -> "_Refusal":
+    async def _peeked(self, checked: "_CheckedCall") -> "_Refusal":
         """Return the refusal of a call, without counting it."""
         call = checked.call
         if call.run is None:
             return checked.decide(None)
         key = run_key(call.caller, call.run.run_id)
-        return await self._store.look(key, partial(checked.begin, call.run))
+        return await self._store.peek(key, partial(checked.begin, call.run))
 
     async def _begun(
         self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
@@ -252,15 +252,15 @@ class RunChecks:
             call, spec, self._rules.current, note, self.now(), completes=completes
         )
         if checked.is_long:
-            await asyncio.to_thread(checked.look_into_texts)
+            await asyncio.to_thread(checked.find_embedded)
         return checked
 
     async def _end(self, checked: "_CheckedCall", made: Ok | ProxyError) -> None:
-        """Keep what came of a call. If that fails, later calls may be refused, but not permitted.
+        """Keep the outcome of a call. If that fails, later calls may be refused, but not permitted.
 
-        Values of another answer could vouch only if it were kept, and what the call read was kept
-        before it. Only that a document is untrusted shows after the call: an answer from one
-        leaves only after its run knows it. Raises RunExpired, LoopStopped, StateUnavailable.
+        Only kept values vouch, and the labels of the call were kept before it was sent. The label
+        of an untrusted document is known only after the call: the answer leaves after its run has
+        the label. Raises RunExpired, LoopStopped, StateUnavailable.
         """
         if checked.grant is not None:
             code = "OK" if isinstance(made, Ok) else made.code
@@ -303,7 +303,7 @@ _Refusal = ProxyError | _ApprovalNeeded | None
 
 
 class _CheckedCall:
-    """One call, what the policies see of it, and its changes to the memory of its run."""
+    """One call: its facts for policies, and its changes to the memory of its run."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class _CheckedCall:
             amounts=_amounts(call.arguments),
         )
         self._values: Sequence[tuple[object, str]] = ()
-        """What a result says of values, with its origins."""
+        """Values in the result, with their origins."""
         self._seen = None
         if rules.policies is not None:
             shown = call if completes else _with_uri(call, spec)
@@ -345,20 +345,20 @@ class _CheckedCall:
         """Whether policies look for addresses in long arguments."""
         return (
             self._policies is not None
-            and self._policies.looks_into_texts(self._counted.tool)
+            and self._policies.reads_embedded(self._counted.tool)
             and sum(
                 len(it) for it in scalars(self.call.arguments, keys=True) if isinstance(it, str)
             )
             > LONG_CHARS
         )
 
-    def look_into_texts(self) -> None:
-        """Look for addresses in arguments; slow."""
+    def find_embedded(self) -> None:
+        """Find the addresses in arguments; slow."""
         if self._seen is not None:
             self._seen = self._seen.with_embedded()
 
     def wanted(self, approvals: "Approvals", needed: _ApprovalNeeded) -> "WantedApproval":
-        """Return the wish for an approval of the call."""
+        """Return the approval that the call needs."""
         policy_set = b"" if self._policies is None else self._policies.digest
         return approvals.wanted(
             self.call, self._spec, self._counted.tool, needed.policies, policy_set
@@ -538,7 +538,7 @@ def _amounts(arguments: JsonObject) -> dict[str, int]:
 
 
 def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
-    """Yield the structured content of a result, or else its text blocks that are wholly JSON.
+    """Yield the structured content of a result; without it, its text blocks that are wholly JSON.
 
     Other text can say anything, so nothing in it is an identifier.
     """
@@ -560,7 +560,7 @@ def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
 
 
 def _may_be_repeated(error: ProxyError) -> bool:
-    """Return whether the same call can succeed later, so that to repeat it is no loop."""
+    """Return whether the same call can succeed later, so that a repetition is not a loop."""
     if error.retryable or isinstance(
         error, ToolTimeout | LoginRequired | RetrievalNotConfigured | RunRefused
     ):

@@ -87,10 +87,10 @@ def _nodes(bodies: Iterable[object]) -> Iterator[Node]:
             case Mapping() as node:
                 yield node
                 if _path(node) is None:
-                    stack += (it for key, it in node.items() if key not in _BELOW_IS_READ)
+                    stack += (it for key, it in node.items() if key not in _NOT_EXPRESSIONS)
 
 
-_BELOW_IS_READ = _TESTS | {"Value"}
+_NOT_EXPRESSIONS = _TESTS | {"Value"}
 
 
 def _entities(node: Node) -> Iterator[tuple[str, str]]:

@@ -32,10 +32,10 @@ _BASE = {
 class PolicyVerdict(NamedTuple):
     """The policies that forbid a call, by their mode, in the order of their ids.
 
-    ``failed`` tells why the ``failing`` policies could not be evaluated: such a call is refused,
-    because Cedar skips a policy that fails and would permit the call. ``run_required`` are policies
-    that need a run, which the call does not name. ``logged`` also has the ``log_only`` policies
-    that could not be evaluated: enforced, they would refuse the call.
+    ``failed`` has the errors of the ``failing`` policies: such a call is refused, because Cedar
+    skips a policy that fails and would permit the call. ``run_required`` are policies that need a
+    run, which the call does not name. ``logged`` also has the ``log_only`` policies that could not
+    be evaluated: enforced, they would refuse the call.
     """
 
     enforced: Sequence[WrittenPolicy] = ()

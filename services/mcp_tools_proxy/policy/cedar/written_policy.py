@@ -156,7 +156,7 @@ def _approvers(policy_id: str, written: str | None, mode: PolicyMode) -> tuple[s
         problem = f'names {quote(str(error))}; write "role:<role>" or "self"'
         raise InvalidPolicy(policy_id, f"@approvers {problem}") from None
     if not found:
-        raise InvalidPolicy(policy_id, "@approvers names nobody; remove it, or name a role")
+        raise InvalidPolicy(policy_id, "@approvers is empty; remove it, or name a role")
     return found
 
 

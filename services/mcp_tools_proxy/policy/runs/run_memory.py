@@ -204,7 +204,7 @@ class RunMemory:
         """Add the words of a task, and narrow ``tools`` and ``read_only``.
 
         Raises RunFull if not all of it can be kept. The run is narrowed all the same, to no tools
-        if their names are too long: the next request may not declare them again.
+        if their names are too long: the next request may omit them.
         """
         self.read_only = self.read_only or request.read_only
         if request.tools is not None:
@@ -272,7 +272,7 @@ class RunMemory:
         name = f"label:{label}"
         if name not in self.seen:
             size = _json_size(name)
-            self._check_space(size, "its memory has no space for what the call has read")
+            self._check_space(size, "the memory of its run is full")
             self.seen.append(name)
             self.name_bytes += size
 

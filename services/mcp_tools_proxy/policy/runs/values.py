@@ -1,7 +1,7 @@
 """Compares values of calls with a task's words and with identifiers that were read.
 
 Values are compared after NFKC and case folding. Only keyed hashes are kept; each run has its own
-key. An address, URL or account number is compared as a whole: ``a.com`` is no word of
+key. An address, URL or account number is compared as a whole: ``a.com`` is not a word of
 ``a.com.evil.io``.
 """
 
