@@ -238,26 +238,31 @@ def value_hash(key: bytes, normal: str) -> bytes:
 
 def has_words(task: bytes, wanted: bytes) -> bool:
     """Return whether hashes of words are a contiguous part of a task's, at a word's boundary."""
-    if not wanted:
-        return False
-    place = task.find(wanted)
-    while place >= 0:
-        if place % WORD_BYTES == 0:
-            return True
+    return bool(wanted) and _place_of(wanted, task, 0) >= 0
+
+
+def _place_of(wanted: bytes, task: bytes, begin: int) -> int:
+    """Return the first place of hashes of words in a task's from ``begin``; -1 without one."""
+    place = task.find(wanted, begin)
+    while place % WORD_BYTES and place >= 0:
         place = task.find(wanted, place + 1)
-    return False
+    return place
 
 
 def is_of_task(key: bytes, task: bytes, normal: str) -> bool:
     """Return whether the words of an argument in normal form are a contiguous part of a task's.
 
-    Ends at the first word that does not continue the part: an argument can have 16,000 words.
+    Ends at the first word that does not continue the part: an argument can have 16,000 words. A
+    search from the start for each word took 50 ms for 4,000 equal words.
     """
-    part = b""
+    part, place = b"", 0
     for word in words_of(normal):
-        part += _hashes(key, (word,))
-        if not has_words(task, part):
-            return False
+        hashed, end = _hashes(key, (word,)), place + len(part)
+        part += hashed
+        if task[end : end + WORD_BYTES] != hashed:
+            place = _place_of(part, task, place)
+            if place < 0:
+                return False
     return bool(part)
 
 
