@@ -1,6 +1,7 @@
 """Runs and policies over the HTTP API (contract §1)."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_tools_proxy.config import policies
 from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
@@ -299,6 +301,21 @@ async def test_until_policies_are_valid_no_call_is_made(text: str) -> None:
         async with asyncio.timeout(BOUND_S):
             while await service.code("shop:get_order", {"id": "1"}) != "OK":  # noqa: ASYNC110 - asked over HTTP
                 await asyncio.sleep(0.05)
+
+
+async def test_policies_that_are_added_without_their_engine_permit_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policies, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mcp_tools_proxy.policy.cedar.active_policies", None)
+    async with shop() as service:
+        assert await service.code("shop:send_email", {"to": "a@b.c"}) == "OK"
+        (CONFIG_DIR / "policies").mkdir()
+        (CONFIG_DIR / "policies" / "0.cedar").write_text(NO_SEND)
+        async with asyncio.timeout(BOUND_S):
+            while await service.code("shop:get_order", {"id": "1"}) == "OK":  # noqa: ASYNC110 - asked over HTTP
+                await asyncio.sleep(0.05)
+        assert await service.code("shop:get_order", {"id": "1"}) == "POLICY_UNAVAILABLE"
 
 
 async def test_explain_decides_without_counting() -> None:

@@ -44,9 +44,14 @@ def policy_files(folder: Path) -> list[Path] | None:
     return [place / it for it in names]
 
 
+def has_engine() -> bool:
+    """Return whether Cedar's engine is installed."""
+    return find_spec("cedarpy") is not None
+
+
 def require_engine(folder: Path) -> None:
     """Raise InvalidConfig if there is a folder of policies without Cedar's engine."""
-    if (folder / POLICIES_FOLDER).exists() and find_spec("cedarpy") is None:
+    if (folder / POLICIES_FOLDER).exists() and not has_engine():
         raise _invalid(POLICIES_FOLDER, NO_ENGINE)
 
 

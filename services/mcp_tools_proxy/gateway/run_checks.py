@@ -105,7 +105,7 @@ class RunChecks:
 
     def apply_to(self, call: Call) -> bool:
         """Return whether there is anything to check: a run, or policies."""
-        return call.run is not None or self._rules.current.policies is not None
+        return call.run is not None or self._rules.current.has_policies
 
     async def call(
         self, call: Call, spec: ComponentSpec, note: RunNote, make: Make, *, completes: bool = False
@@ -321,6 +321,7 @@ class _CheckedCall:
         self._spec = spec
         self._note = note
         self._policies = rules.policies
+        self._has_policies = rules.has_policies
         self._labels = rules.labels_of(spec, completion=completes)
         self._quota = rules.quota_of(call.caller.agent)
         name = action_name(spec, completion=completes)
@@ -426,10 +427,10 @@ class _CheckedCall:
 
     def decide(self, memory: RunMemory | None) -> _Refusal:
         """Return the refusal of the policies; ``memory`` is that before the call, if any."""
-        if self._policies is None:
+        if not self._has_policies:
             return None
-        if self._seen is None:
-            return _unavailable(("the tool is new, and the policies are being prepared for it",))
+        if self._policies is None or self._seen is None:
+            return _unavailable(("the policies are not prepared for this tool yet",))
         verdict = self._policies.decide(self._seen, memory)
         stopping = (*verdict.failing, *verdict.enforced)
         fired = (*stopping, *verdict.approve, *verdict.logged, *verdict.run_required)

@@ -97,8 +97,10 @@ async def test_a_call_that_cannot_be_asked_for_whole_does_not_wait(lost: int) ->
     assert await world.desk.waiting(BOSS.person) == []
     assert await world.records.of_tenant(AskedArguments, "tenant_1") == []
     assert world.notified == []
-    await world.desk.decide(BOSS, await world.asked(), approved=True)
-    assert await world.calls.granted(world.wanted(b"set"))
+    approval_id = await world.asked()
+    await world.desk.decide(BOSS, approval_id, approved=True)
+    granted = await world.calls.granted(world.wanted(b"set"))
+    assert granted.facts.approval_id == approval_id
 
 
 @pytest.mark.parametrize("approved", [True, False])
