@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.run import MAX_TASK_CHARS, Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.runs.values import (
     GAP,
+    MAX_TASK_WORDS,
     MAX_VALUE_CHARS,
     VALUE_BYTES,
     WORD_BYTES,
@@ -33,10 +34,6 @@ MAX_BYTES = 65_536
 MAX_VALUES = 2_000
 """Maximum number of values that may vouch; later ones replace the oldest. They take ten bytes
 each."""
-
-MAX_TASK_WORDS = 4_000
-"""Maximum words of all task texts of a run. Words count twice in a text with punctuation that can
-change their meaning."""
 
 MAX_FAILURES = 3
 """Identical failures of a run after which the same call is not made again."""

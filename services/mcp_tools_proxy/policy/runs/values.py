@@ -8,11 +8,16 @@ key. An address, URL or account number is compared as a whole: ``a.com`` is not 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 
 from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, normalize
 
 WORD_BYTES = 6
 VALUE_BYTES = 8
+
+MAX_TASK_WORDS = 4_000
+"""Maximum words of all task texts of a run. Words count twice in a text with punctuation that can
+change their meaning."""
 
 MAX_VALUE_CHARS = 1_024
 """Maximum characters of an identifier; longer texts are not identifiers."""
@@ -213,12 +218,14 @@ GAP = bytes(WORD_BYTES)
 def task_hashes(key: bytes, task: str) -> bytes:
     """Return the hashes of a task's words in order, ``WORD_BYTES`` each; empty without words.
 
-    They are there twice if punctuation makes a difference: as written and without it.
+    They are there twice if punctuation makes a difference: as written and without it. Of a text
+    that is too long, there is one word more than can be kept: NFKC makes 65,000 words of 16,384
+    characters.
     """
-    normal = normal_text(task) or ""
-    written = tuple(words_of(normal))
+    normal, most = normal_text(task) or "", MAX_TASK_WORDS + 1
+    written = tuple(islice(words_of(normal), most))
     pieces = (piece for spaced in normal.split(" ") for piece in _pieces(spaced))
-    prose = tuple(word for piece in pieces if (word := _prose_word(piece)))
+    prose = tuple(islice(filter(None, map(_prose_word, pieces)), most))
     return GAP.join(_hashes(key, words) for words in dict.fromkeys((written, prose)) if words)
 
 

@@ -187,7 +187,7 @@ def test_a_full_run_takes_no_further_call_and_can_end_those_that_it_took() -> No
 
 def test_long_tasks_and_declarations_are_refused_with_their_limit() -> None:
     memory = RunMemory()
-    for task in ("x" * (MAX_TASK_CHARS + 1), "w " * 4_001):
+    for task in ("x" * (MAX_TASK_CHARS + 1), "w " * 4_001, "\ufdfa" * 16_384):
         with pytest.raises(RunFull, match=r"of its run ha(s|ve) .* continue in another run"):
             memory.declare(request(task=task))
     with pytest.raises(RunFull, match="too many to be kept"):
