@@ -93,12 +93,14 @@ def build_approvals(
 
 
 def build_webhook(settings: Settings) -> "ApprovalWebhook | None":
-    """Build the webhook of approvals, if configured."""
+    """Build the webhook of approvals, if configured. Raises ValueError for an unusable URL."""
     url, secret = settings.approvals_webhook, settings.approvals_webhook_secret
     if url is None or secret is None:
         return None
+    from mcp_tools_proxy.documents.service_http import parse_url  # noqa: PLC0415
     from mcp_tools_proxy.gateway.approval_webhook import ApprovalWebhook  # noqa: PLC0415
 
+    parse_url(url.get_secret_value(), variable("approvals_webhook"))  # opened at the first message
     base = settings.public_url
     page_url = None
     if base is not None and settings.console:
