@@ -47,13 +47,6 @@ class PolicyVerdict(NamedTuple):
     """Why policies cannot be evaluated yet; the call can be repeated later."""
     failing: Sequence[WrittenPolicy] = ()
 
-    @property
-    def refuses(self) -> bool:
-        """Whether the call is not made now."""
-        return bool(
-            self.enforced or self.approve or self.failed or self.run_required or self.unavailable
-        )
-
 
 PERMITTED = PolicyVerdict()
 
