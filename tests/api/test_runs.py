@@ -239,6 +239,19 @@ async def test_what_a_request_over_its_budget_declares_is_kept() -> None:
         assert found == ("POLICY_DENIED", ["run.read_only"])
 
 
+async def test_the_task_of_a_request_over_its_budget_is_kept() -> None:
+    rule = {"name": "orders", "match": {"tool": "shop:get_order"}, "window_s": 60, "calls": 1}
+    CONFIG_DIR.mkdir()
+    write_json(CONFIG_DIR / "limits.json", {"rules": [rule]})
+    async with shop(NO_SEND) as service:
+        order, run = {"id": "1"}, a_run("Answer bob@x.com")
+        assert await service.code("shop:get_order", order) == "OK"
+        assert await service.code("shop:get_order", order, run=run) == "RATE_LIMIT_EXCEEDED"
+        known = {"id": run["id"]}
+        assert await service.code("shop:read_inbox", {"id": "1"}, run=known) == "OK"
+        assert await service.code("shop:send_email", {"to": "bob@x.com"}, run=known) == "OK"
+
+
 async def test_a_failed_request_without_space_for_its_run_asks_to_repeat_the_declaration() -> None:
     async with shop(runs_per_user=1) as service:
         assert await service.code("shop:get_order", {"id": "1"}, run=a_run()) == "OK"

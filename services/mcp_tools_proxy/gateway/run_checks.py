@@ -150,15 +150,15 @@ class RunChecks:
         """Count a call that failed before its run was asked, and return the error to show.
 
         The fourth identical one is stopped, like any other loop. The request's declarations are
-        kept, because the next one may omit them. If they cannot be kept, that is the error, unless
-        the run has ended. A call over its budget is not counted.
+        kept, because the next one may omit them. If those that narrow the run cannot be kept, that
+        is the error, unless the run has ended. A call over its budget is not counted.
         """
         run = call.run
         if run is None or isinstance(error, RunRefused):
             return error
         is_counted = not isinstance(error, RateLimitExceeded)
         narrows = run.tools is not None or run.read_only
-        if not is_counted and not narrows:
+        if not (is_counted or narrows or run.task):
             return error
         digest = _digest(call, call.name)
 
