@@ -89,7 +89,7 @@ class Check(StrEnum):
     """Whether the idempotency key belongs to another call, or to one already made."""
     BUDGET = "budget"
     RUN = "run"
-    """Whether the run exists, declares the tool, and is in no loop."""
+    """Whether the run is open, within its limits and not in a loop."""
     POLICY = "policy"
     GUARDS = "guards"
     RETRIEVAL = "retrieval"
