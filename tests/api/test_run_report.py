@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.outcome import Ok
+from mcp_tools_proxy.domain.run import RunRequest
 from tests.api.mail_service import NO_SEND, a_run, mail_service
 from tests.support.builders import make_document
 from tests.support.mcp_endpoint import Served, serving
@@ -109,6 +112,24 @@ async def test_the_same_id_of_several_callers_is_several_runs() -> None:
         found = await report(service, run, tenant_id="tenant_2")
         assert found["user_id"] == "user_1"
         assert [it["name"] for it in found["calls"]] == ["shop:echo"]
+
+
+async def test_the_run_of_a_caller_without_a_user_can_be_chosen() -> None:
+    async with running(admin_token=ADMIN) as service:
+        for tenant_id, user_id in (("tenant_1", ""), ("tenant_1", "user_1"), (NO_TENANT, "user_1")):
+            caller = Caller(tenant_id=tenant_id, user_id=user_id)
+            call = Call(
+                name="list_available_tools",
+                caller=caller,
+                trace_id="t",
+                run=RunRequest(run_id="r1"),
+            )
+            assert isinstance(await service.gateway.executor.execute(call), Ok)
+        owners = (await ask(service, "r1")).json()["error"]["details"]["owners"]
+        found = [await report(service, {"id": "r1"}, **it) for it in owners]
+    assert {(it["tenant_id"], it.get("user_id")) for it in found} == {
+        *(("tenant_1", None), ("tenant_1", "user_1"), ("", "user_1")),
+    }
 
 
 async def test_an_unknown_run_is_not_found_and_the_error_says_what_to_check() -> None:

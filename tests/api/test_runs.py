@@ -1,6 +1,7 @@
 """Runs and policies over the HTTP API (contract §1)."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_tools_proxy.config import policies
 from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
@@ -237,6 +239,19 @@ async def test_what_a_request_over_its_budget_declares_is_kept() -> None:
         assert found == ("POLICY_DENIED", ["run.read_only"])
 
 
+async def test_the_task_of_a_request_over_its_budget_is_kept() -> None:
+    rule = {"name": "orders", "match": {"tool": "shop:get_order"}, "window_s": 60, "calls": 1}
+    CONFIG_DIR.mkdir()
+    write_json(CONFIG_DIR / "limits.json", {"rules": [rule]})
+    async with shop(NO_SEND) as service:
+        order, run = {"id": "1"}, a_run("Answer bob@x.com")
+        assert await service.code("shop:get_order", order) == "OK"
+        assert await service.code("shop:get_order", order, run=run) == "RATE_LIMIT_EXCEEDED"
+        known = {"id": run["id"]}
+        assert await service.code("shop:read_inbox", {"id": "1"}, run=known) == "OK"
+        assert await service.code("shop:send_email", {"to": "bob@x.com"}, run=known) == "OK"
+
+
 async def test_a_failed_request_without_space_for_its_run_asks_to_repeat_the_declaration() -> None:
     async with shop(runs_per_user=1) as service:
         assert await service.code("shop:get_order", {"id": "1"}, run=a_run()) == "OK"
@@ -301,6 +316,21 @@ async def test_until_policies_are_valid_no_call_is_made(text: str) -> None:
                 await asyncio.sleep(0.05)
 
 
+async def test_policies_that_are_added_without_their_engine_permit_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policies, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mcp_tools_proxy.policy.cedar.active_policies", None)
+    async with shop() as service:
+        assert await service.code("shop:send_email", {"to": "a@b.c"}) == "OK"
+        (CONFIG_DIR / "policies").mkdir()
+        (CONFIG_DIR / "policies" / "0.cedar").write_text(NO_SEND)
+        async with asyncio.timeout(BOUND_S):
+            while await service.code("shop:get_order", {"id": "1"}) == "OK":  # noqa: ASYNC110 - asked over HTTP
+                await asyncio.sleep(0.05)
+        assert await service.code("shop:get_order", {"id": "1"}) == "POLICY_UNAVAILABLE"
+
+
 async def test_explain_decides_without_counting() -> None:
     async with shop(TOTAL) as service:
         run = a_run()
@@ -310,6 +340,9 @@ async def test_explain_decides_without_counting() -> None:
             body = request_of("shop:refund", refund, run=run)
             found = (await service.http.post("/internal/mcp/explain", json=body)).json()
             assert found["decision"] == "POLICY_DENIED"
+            assert found["rule"] == {"file": "policies/0.cedar", "path": '@id("total")'}
+            verdicts = {it["check"]: it["verdict"] for it in found["checks"]}
+            assert (verdicts["budget"], verdicts["run"]) == ("pass", "pass")
         assert await service.code("shop:refund", refund | {"cents": 300}, run=run) == "OK"
 
 

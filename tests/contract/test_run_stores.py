@@ -81,14 +81,14 @@ async def test_a_look_sees_the_changes_of_all_replicas_and_makes_none(
     replicas: RunReplicas,
 ) -> None:
     first, last = replicas.stores[0], replicas.stores[-1]
-    assert await last.look(key(), count_call) == 1  # the run does not begin
+    assert await last.peek(key(), count_call) == 1  # the run does not begin
     await first.update(key(), count_call)
     await last.update(key(), count_call)
-    assert [await it.look(key(), count_call) for it in (first, last, first)] == [3, 3, 3]
+    assert [await it.peek(key(), count_call) for it in (first, last, first)] == [3, 3, 3]
     await replicas.advance(IDLE_S + 1)
     for it in replicas.stores:
         with pytest.raises(RunExpired):
-            await it.look(key(), count_call)
+            await it.peek(key(), count_call)
 
 
 async def test_all_facts_of_a_run_are_kept(replicas: RunReplicas) -> None:

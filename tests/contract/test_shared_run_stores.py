@@ -114,7 +114,7 @@ async def test_a_redis_with_an_older_copy_of_a_run_does_not_continue_it(
     await one.update(key(), lambda it: it.see(Label.READS_UNTRUSTED))
     redis.restore(name, 60_000, before, replace=True)
     with pytest.raises(RunExpired):
-        await one.look(key(), read_calls)
+        await one.peek(key(), read_calls)
     for it in (one, two):
         with pytest.raises(RunExpired):
             await it.update(key(), count_call)

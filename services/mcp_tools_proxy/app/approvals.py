@@ -75,7 +75,7 @@ def build_approvals(
                 )
             records = ApprovalRecords(MemorySignIns(), [secrets.token_bytes(32)])
         times = ApprovalTimes(waits_s=waits_s, valid_s=valid_s)
-        notify = _tell_nobody if webhook is None else webhook.notify
+        notify = _no_notification if webhook is None else webhook.notify
         calls = Approvals(
             records, times, server_entry=server_entry, recorder=audit, notify=notify, now=_now
         )
@@ -93,12 +93,14 @@ def build_approvals(
 
 
 def build_webhook(settings: Settings) -> "ApprovalWebhook | None":
-    """Build the webhook of approvals, if configured."""
+    """Build the webhook of approvals, if configured. Raises ValueError for an unusable URL."""
     url, secret = settings.approvals_webhook, settings.approvals_webhook_secret
     if url is None or secret is None:
         return None
+    from mcp_tools_proxy.documents.service_http import parse_url  # noqa: PLC0415
     from mcp_tools_proxy.gateway.approval_webhook import ApprovalWebhook  # noqa: PLC0415
 
+    parse_url(url.get_secret_value(), variable("approvals_webhook"))  # opened at the first message
     base = settings.public_url
     page_url = None
     if base is not None and settings.console:
@@ -117,5 +119,5 @@ def _open_http(url: str) -> "ServiceHttp":
     return ServiceHttp(url, variable=variable("approvals_webhook"), token=None, transport=None)
 
 
-def _tell_nobody(_event: str, _facts: "AskedFacts", _more: Mapping[str, object]) -> None:
+def _no_notification(_event: str, _facts: "AskedFacts", _more: Mapping[str, object]) -> None:
     """Do nothing (without a webhook)."""

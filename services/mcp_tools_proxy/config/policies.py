@@ -44,9 +44,14 @@ def policy_files(folder: Path) -> list[Path] | None:
     return [place / it for it in names]
 
 
+def has_engine() -> bool:
+    """Return whether Cedar's engine is installed."""
+    return find_spec("cedarpy") is not None
+
+
 def require_engine(folder: Path) -> None:
     """Raise InvalidConfig if there is a folder of policies without Cedar's engine."""
-    if (folder / POLICIES_FOLDER).exists() and find_spec("cedarpy") is None:
+    if (folder / POLICIES_FOLDER).exists() and not has_engine():
         raise _invalid(POLICIES_FOLDER, NO_ENGINE)
 
 
@@ -88,8 +93,8 @@ def load_written_policies(folder: Path) -> "tuple[WrittenPolicy, ...] | None":
 class PolicyFiles:
     """The policies of the last readable files, and the problems of the current ones.
 
-    ``written`` is None without policies, also before the first load. ``configured`` tells that
-    there are or were files: until policies are valid, calls are refused.
+    ``written`` is None without policies, also before the first load. With ``configured``, there
+    are or were files: until policies are valid, calls are refused.
     """
 
     written: "tuple[WrittenPolicy, ...] | None" = None

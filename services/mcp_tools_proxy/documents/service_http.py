@@ -50,7 +50,7 @@ class ServiceHttp:
         transport: httpx.AsyncBaseTransport | None,
         most: int = CONNECTIONS,
     ) -> None:
-        self._url = _parse_url(url, variable)
+        self._url = parse_url(url, variable)
         self._headers = _headers_of(token)
         self._attributes: Attributes = {
             "http.request.method": "POST",
@@ -99,7 +99,7 @@ class ServiceHttp:
             return await read(response)
 
 
-def _parse_url(url: str, variable: str) -> httpx.URL:
+def parse_url(url: str, variable: str) -> httpx.URL:
     """Parse the URL of a setting. Raises ValueError, without quoting the URL."""
     try:
         parsed = httpx.URL(url)

@@ -48,7 +48,8 @@ NO_REGISTRY = RegistryVersion(None, 0)
 class RuleSource:
     """The location of a rule: a configuration file, and a JSON path in it.
 
-    For a setting, ``file`` is ``settings`` and ``path`` the variable's name.
+    For a setting, ``file`` is ``settings`` and ``path`` the variable's name. For a policy, ``path``
+    is its ``@id``.
     """
 
     file: str
@@ -88,7 +89,7 @@ class Check(StrEnum):
     """Whether the idempotency key belongs to another call, or to one already made."""
     BUDGET = "budget"
     RUN = "run"
-    """Whether the run exists, declares the tool, and is in no loop."""
+    """Whether the run is open, within its limits and not in a loop."""
     POLICY = "policy"
     GUARDS = "guards"
     RETRIEVAL = "retrieval"

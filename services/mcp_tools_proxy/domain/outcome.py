@@ -62,7 +62,7 @@ class PolicyNote(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RunNote:
-    """What a call's record tells of its run: the call's number from 1, None if it was not sent.
+    """The run in a call's record; ``number`` is the call's number from 1, None if it was not sent.
 
     ``policies`` fired. ``read`` are the documents in the answer, ``approval_id`` the approval that
     the call used.

@@ -1,4 +1,4 @@
-"""A run: the calls of an LLM runtime for one task of a user, and labels of what calls do."""
+"""A run: the calls of an LLM runtime for one task of a user, and the labels of tools."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class Label(StrEnum):
-    """What a call does, in ``labels.json`` and in policies (``label:sends``)."""
+    """An effect of a tool, in ``labels.json`` and in policies (``label:sends``)."""
 
     READS_PRIVATE = "reads_private"
     """Reads data that strangers should not receive."""
@@ -26,10 +26,13 @@ READING_LABELS = frozenset((Label.READS_PRIVATE, Label.READS_UNTRUSTED))
 CHANGING_LABELS = ALL_LABELS - READING_LABELS
 """Labels that a read-only run does not allow."""
 
+MAX_TASK_CHARS = 16_384
+"""Maximum characters of one task text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """The run of a request: its id, and what the runtime declares.
+    """The run of a request: its id, and the declarations of the runtime.
 
     ``task`` is the user's words. ``tools`` are declared names, None for no declaration. Later
     requests can only narrow ``tools`` and ``read_only``.

@@ -1,4 +1,4 @@
-"""The decisions of people on calls that wait for them: what they see, and who may decide."""
+"""Waiting calls at the console: shown to people, who approve or refuse them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -32,11 +32,11 @@ SEEN, DECIDED = "approval.seen", "approval.decided"
 MAX_NOTE_CHARS = 500
 
 REFUSED_S = 7 * 86_400.0
-"""Seconds for which a refusal holds in its run: as long as the id of an ended run is refused."""
+"""Seconds for which a refusal holds in its run: the default of MCP_PROXY_RUNS_MARK_S."""
 
 
 class Approver(NamedTuple):
-    """A person at the console, and where the request came from."""
+    """A person at the console, and the origin of the request."""
 
     person: Principal
     origin: Origin

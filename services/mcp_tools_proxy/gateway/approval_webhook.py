@@ -1,4 +1,4 @@
-"""Tells an external service of approvals, with signed requests (Standard Webhooks 1.0).
+"""Notifies an external service of approvals, with signed requests (Standard Webhooks 1.0).
 
 Requests have no arguments of calls.
 """

@@ -1,4 +1,4 @@
-"""Approvals of calls by a second person: asked for, found again by the same call, used once.
+"""Approvals of calls by a second person: requested, found again by the same call, used once.
 
 People decide in ``approval_desk``.
 """
@@ -7,6 +7,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -68,7 +69,7 @@ would offer them again."""
 log = structlog.get_logger()
 
 Notify = Callable[[str, AskedFacts, Mapping[str, object]], None]
-"""Tells an external service of an event, with further facts. Never raises or blocks."""
+"""Notifies an external service of an event, with further facts. Never raises or blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ class Approvals:
         policies: "Iterable[WrittenPolicy]",
         policy_set: bytes,
     ) -> WantedApproval:
-        """Return the wish for an approval; ``policy_set`` is the digest of all policies.
+        """Return the approval that a call needs; ``policy_set`` is the digest of all policies.
 
         The binding has everything that a person decides on, so a call that differs in any of it
         needs another approval. Input of the client for a repeated call is a part of its arguments.
@@ -198,7 +199,7 @@ class Approvals:
         )
 
     async def granted(self, wanted: WantedApproval) -> UsableApproval:
-        """Return the unused approval of a call; ask for one if there is none.
+        """Return the unused approval of a call; ask for one if it is missing.
 
         Raises ApprovalPending while it waits, PolicyDenied if a person refused it, and
         RateLimitExceeded if too many calls wait.
@@ -208,7 +209,7 @@ class Approvals:
             return found
         raise _pending(found)
 
-    async def look(self, wanted: WantedApproval) -> UsableApproval:
+    async def peek(self, wanted: WantedApproval) -> UsableApproval:
         """Return the unused approval of a call; without one raise ApprovalPending or PolicyDenied.
 
         Nothing is asked for.
@@ -304,22 +305,35 @@ class Approvals:
             asked, arguments = self._asked(wanted), _asked_arguments(wanted)
             await self._check_limits(asked)
             facts, waits_s = asked.facts, self._times.waits_s
-            for record in (arguments, asked):
-                await self._records.add(facts.approval_id, record, waits_s, tenant_id=tenant_id)
-            own = BoundApproval(approval_id=facts.approval_id)
-            ttl_s = waits_s + self._times.valid_s
-            while True:
-                held = await self._records.add(wanted.binding, own, ttl_s, tenant_id=tenant_id)
-                if held == own:
-                    break
-                found = await self._state(wanted, held.approval_id)
-                if found is not None:
+            try:
+                for record in (arguments, asked):
+                    await self._records.add(facts.approval_id, record, waits_s, tenant_id=tenant_id)
+                found = await self._bind(wanted, facts)
+            except ProxyError:  # people would decide on a call that cannot find its approval
+                with suppress(ProxyError):
                     await erase_asked(self._records, facts.approval_id)
-                    return found
-                await self._unbind_id(wanted.binding, held.approval_id, tenant_id)
+                raise
+            if found is not None:
+                await erase_asked(self._records, facts.approval_id)
+                return found
         self._record(ASKED, facts, wanted.call)
         self._notify(ASKED, facts, {})
         return facts
+
+    async def _bind(
+        self, wanted: WantedApproval, facts: AskedFacts
+    ) -> AskedFacts | UsableApproval | None:
+        """Bind a new approval; return another one that was bound first and can be used or waits."""
+        own, tenant_id = BoundApproval(approval_id=facts.approval_id), facts.tenant_id
+        ttl_s = self._times.waits_s + self._times.valid_s
+        while True:
+            held = await self._records.add(wanted.binding, own, ttl_s, tenant_id=tenant_id)
+            if held == own:
+                return None
+            found = await self._state(wanted, held.approval_id)
+            if found is not None:
+                return found
+            await self._unbind_id(wanted.binding, held.approval_id, tenant_id)
 
     async def _unbind(self, binding: str, facts: AskedFacts) -> bool:
         return await self._unbind_id(binding, facts.approval_id, facts.tenant_id)

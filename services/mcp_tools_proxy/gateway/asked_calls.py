@@ -25,7 +25,7 @@ class AskedPolicy(BaseModel):
 
 
 class AskedFacts(BaseModel):
-    """Who asked for which call, without its arguments.
+    """A caller and the requested call, without its arguments.
 
     ``token`` has the log fields of the token that the call was sent with, ``operator_id`` is the
     operator who acted for the user, if known.

@@ -22,7 +22,6 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalNotConfigured,
 )
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.outcome import RunNote
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -87,7 +86,6 @@ class Explanation:
     sends: Mapping[str, object] | None = None
     """Destination and argument names of the call; None if it is refused earlier."""
     budgets: Sequence[BudgetReading] = ()
-    run: RunNote | None = None
     registry: RegistryVersion = NO_REGISTRY
 
     @property
@@ -241,8 +239,13 @@ class Explainer:
 
     async def _check_run(self, spec: ComponentSpec, call: Call, found: Explanation) -> None:
         """Decide as a call would, without counting it. Raises ProxyError."""
-        if self._run_checks.apply_to(call):
-            found.run = await self._run_checks.decide(call, spec)
+        try:
+            if self._run_checks.apply_to(call):
+                await self._run_checks.decide(call, spec)
+        except ProxyError as error:
+            if CHECK_OF_CODE[error.code] is Check.POLICY:
+                found.add(Check.RUN)
+            raise
         found.add(Check.RUN)
         found.add(Check.POLICY)
 

@@ -1,4 +1,4 @@
-"""Checks calls against their runs and the policies, and keeps what runs need to know.
+"""Checks calls against their runs and the policies, and updates the memory of runs.
 
 A run's memory is changed twice for each call: together with the decision, before the call is sent,
 and before its answer leaves. So one order of the calls explains all decisions, also those of a
@@ -8,6 +8,7 @@ batch and of several replicas.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import structlog
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import (
@@ -50,6 +52,7 @@ from mcp_tools_proxy.policy.runs.tool_labels import action_name
 from mcp_tools_proxy.policy.runs.values import scalars
 from mcp_tools_proxy.storage.runs.run_store import RunStore, run_key
 from mcp_tools_proxy.wire.json_digest import json_digest
+from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 LONG_CHARS = 65_536
@@ -60,7 +63,7 @@ RETRY_S = 5.0
 """Seconds after which a policy that waits for a server may be ready."""
 
 READ_ONLY_RULE, TOOLS_RULE = "run.read_only", "run.tools"
-"""The ids, like those of policies, of what a run declares."""
+"""The rules of a run itself, in ``policy_ids``."""
 
 _NOT_READY = re.compile(
     r"not (?:yet )?(?:ready|available|finished|complete)|still (?:running|processing|pending)|"
@@ -68,7 +71,7 @@ _NOT_READY = re.compile(
     r"time[sd]?.?out|temporar|\b(?:429|503)\b",
     re.IGNORECASE,
 )
-"""Error texts after which the same call can succeed: polling is no loop."""
+"""Error texts after which the same call can succeed: polling is not a loop."""
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.gateway.approvals import Approvals, UsableApproval, WantedApproval
@@ -102,7 +105,7 @@ class RunChecks:
 
     def apply_to(self, call: Call) -> bool:
         """Return whether there is anything to check: a run, or policies."""
-        return call.run is not None or self._rules.current.policies is not None
+        return call.run is not None or self._rules.current.has_policies
 
     async def call(
         self, call: Call, spec: ComponentSpec, note: RunNote, make: Make, *, completes: bool = False
@@ -124,7 +127,7 @@ class RunChecks:
         return made
 
     async def replayed(self, call: Call) -> None:
-        """Keep what the request of a replayed call declares; its run has read the outcome before.
+        """Keep the declarations of a replayed call; its run has read the outcome before.
 
         Raises RunExpired, LoopStopped, StateUnavailable.
         """
@@ -146,16 +149,16 @@ class RunChecks:
     async def refused(self, call: Call, error: ProxyError) -> ProxyError:
         """Count a call that failed before its run was asked, and return the error to show.
 
-        The fourth identical one is stopped, like any other loop. What the request declares is kept:
-        the next one may not repeat it. If it cannot be kept, that is the error, unless the run has
-        ended. A call over its budget is not counted.
+        The fourth identical one is stopped, like any other loop. The request's declarations are
+        kept, because the next one may omit them. If those that narrow the run cannot be kept, that
+        is the error, unless the run has ended. A call over its budget is not counted.
         """
         run = call.run
         if run is None or isinstance(error, RunRefused):
             return error
         is_counted = not isinstance(error, RateLimitExceeded)
         narrows = run.tools is not None or run.read_only
-        if not is_counted and not narrows:
+        if not (is_counted or narrows or run.task):
             return error
         digest = _digest(call, call.name)
 
@@ -177,26 +180,25 @@ class RunChecks:
         except ProxyError as lost:
             return lost if narrows else error
 
-    async def decide(self, call: Call, spec: ComponentSpec) -> RunNote:
-        """Return the decision on a call that is not made. Raises like ``call``."""
-        note = RunNote()
-        checked = await self._checked(call, spec, note)
-        refusal = await self._looked(checked)
+    async def decide(self, call: Call, spec: ComponentSpec) -> None:
+        """Decide on a call that is not made. Raises like ``call``."""
+        checked = await self._checked(call, spec, RunNote())
+        refusal = await self._peeked(checked)
         while isinstance(refusal, _ApprovalNeeded):
             approvals = await self._open_approvals()
-            checked.grant = await approvals.look(checked.wanted(approvals, refusal))
-            refusal = await self._looked(checked)
+            with _decided_by(refusal.policies):
+                checked.grant = await approvals.peek(checked.wanted(approvals, refusal))
+            refusal = await self._peeked(checked)
         if refusal is not None:
             raise refusal
-        return note
 
-    async def _looked(self, checked: "_CheckedCall") -> "_Refusal":
+    async def _peeked(self, checked: "_CheckedCall") -> "_Refusal":
         """Return the refusal of a call, without counting it."""
         call = checked.call
         if call.run is None:
             return checked.decide(None)
         key = run_key(call.caller, call.run.run_id)
-        return await self._store.look(key, partial(checked.begin, call.run))
+        return await self._store.peek(key, partial(checked.begin, call.run))
 
     async def _begun(
         self, call: Call, spec: ComponentSpec, note: RunNote, *, completes: bool = False
@@ -211,17 +213,19 @@ class RunChecks:
         while isinstance(refusal, _ApprovalNeeded):
             approvals = await self._open_approvals()
             wanted = checked.wanted(approvals, refusal)
-            checked.grant = await approvals.granted(wanted)
-            refusal = await self._counted(checked)
+            with _decided_by(refusal.policies):
+                checked.grant = await approvals.granted(wanted)
+            policies, refusal = refusal.policies, await self._counted(checked)
             if refusal is None:
-                await self._use(checked, approvals, wanted)
+                with _decided_by(policies):
+                    await self._use(checked, approvals, wanted)
                 note.approval_id = checked.grant.facts.approval_id
         if refusal is not None:
             raise refusal
         return checked
 
     async def _counted(self, checked: "_CheckedCall") -> "_Refusal":
-        """Return the refusal of a call, which its run counts, or the call itself."""
+        """Return the refusal of a call, if any; its run counts the refusal or the call."""
         call = checked.call
         if call.run is None:
             return checked.decide(None)
@@ -248,15 +252,15 @@ class RunChecks:
             call, spec, self._rules.current, note, self.now(), completes=completes
         )
         if checked.is_long:
-            await asyncio.to_thread(checked.look_into_texts)
+            await asyncio.to_thread(checked.find_embedded)
         return checked
 
     async def _end(self, checked: "_CheckedCall", made: Ok | ProxyError) -> None:
-        """Keep what came of a call. If that fails, later calls may be refused, but not permitted.
+        """Keep the outcome of a call. If that fails, later calls may be refused, but not permitted.
 
-        Values of another answer could vouch only if it were kept, and what the call read was kept
-        before it. Only that a document is untrusted shows after the call: an answer from one
-        leaves only after its run knows it. Raises RunExpired, LoopStopped, StateUnavailable.
+        Only kept values vouch, and the labels of the call were kept before it was sent. The label
+        of an untrusted document is known only after the call: the answer leaves after its run has
+        the label. Raises RunExpired, LoopStopped, StateUnavailable.
         """
         if checked.grant is not None:
             code = "OK" if isinstance(made, Ok) else made.code
@@ -299,7 +303,7 @@ _Refusal = ProxyError | _ApprovalNeeded | None
 
 
 class _CheckedCall:
-    """One call, what the policies see of it, and its changes to the memory of its run."""
+    """One call: its facts for policies, and its changes to the memory of its run."""
 
     def __init__(
         self,
@@ -317,6 +321,7 @@ class _CheckedCall:
         self._spec = spec
         self._note = note
         self._policies = rules.policies
+        self._has_policies = rules.has_policies
         self._labels = rules.labels_of(spec, completion=completes)
         self._quota = rules.quota_of(call.caller.agent)
         name = action_name(spec, completion=completes)
@@ -328,7 +333,7 @@ class _CheckedCall:
             amounts=_amounts(call.arguments),
         )
         self._values: Sequence[tuple[object, str]] = ()
-        """What a result says of values, with its origins."""
+        """Values in the result, with their origins."""
         self._seen = None
         if rules.policies is not None:
             shown = call if completes else _with_uri(call, spec)
@@ -341,20 +346,20 @@ class _CheckedCall:
         """Whether policies look for addresses in long arguments."""
         return (
             self._policies is not None
-            and self._policies.looks_into_texts(self._counted.tool)
+            and self._policies.reads_embedded(self._counted.tool)
             and sum(
                 len(it) for it in scalars(self.call.arguments, keys=True) if isinstance(it, str)
             )
             > LONG_CHARS
         )
 
-    def look_into_texts(self) -> None:
-        """Look for addresses in arguments; slow."""
+    def find_embedded(self) -> None:
+        """Find the addresses in arguments; slow."""
         if self._seen is not None:
             self._seen = self._seen.with_embedded()
 
     def wanted(self, approvals: "Approvals", needed: _ApprovalNeeded) -> "WantedApproval":
-        """Return the wish for an approval of the call."""
+        """Return the approval that the call needs."""
         policy_set = b"" if self._policies is None else self._policies.digest
         return approvals.wanted(
             self.call, self._spec, self._counted.tool, needed.policies, policy_set
@@ -422,10 +427,10 @@ class _CheckedCall:
 
     def decide(self, memory: RunMemory | None) -> _Refusal:
         """Return the refusal of the policies; ``memory`` is that before the call, if any."""
-        if self._policies is None:
+        if not self._has_policies:
             return None
-        if self._seen is None:
-            return _unavailable(("the tool is new, and the policies are being prepared for it",))
+        if self._policies is None or self._seen is None:
+            return _unavailable(("the policies are not prepared for this tool yet",))
         verdict = self._policies.decide(self._seen, memory)
         stopping = (*verdict.failing, *verdict.enforced)
         fired = (*stopping, *verdict.approve, *verdict.logged, *verdict.run_required)
@@ -436,22 +441,25 @@ class _CheckedCall:
             return _unavailable(verdict.unavailable)
         if verdict.run_required:
             ids = [it.policy_id for it in verdict.run_required]
-            return RunRequired(
+            needed = RunRequired(
                 "a policy needs the run of this call; send run.id with it",
                 details={"policy_ids": ids},
             )
+            return _by(verdict.run_required, needed)
         if verdict.failed:
-            return PolicyDenied(
+            failed = PolicyDenied(
                 "a policy could not be evaluated for this call; tell an operator",
                 details={"policy_ids": [it.policy_id for it in stopping]},
                 reason="; ".join(verdict.failed)[:1_000],
             )
+            return _by(stopping, failed)
         if verdict.enforced:
             messages = (it.message for it in verdict.enforced)
             shown = "; ".join(dict.fromkeys(filter(None, messages)))
-            return _denied(
+            denied = _denied(
                 [it.policy_id for it in verdict.enforced], shown or "a policy forbids this call"
             )
+            return _by(verdict.enforced, denied)
         waived = () if self.grant is None else self.grant.facts.policy_ids
         if any(it.policy_id not in waived for it in verdict.approve):
             return _ApprovalNeeded(verdict.approve)
@@ -484,6 +492,23 @@ class _CheckedCall:
                 yield from values_in(part, self._counted.tool, labels)
 
 
+def _by(policies: "Sequence[WrittenPolicy]", error: ProxyError) -> ProxyError:
+    """Return an error whose rule is the first policy, for records and explanations."""
+    if policies:
+        error.rule = RuleSource(policies[0].file, f"@id({quote(policies[0].policy_id)})")
+    return error
+
+
+@contextmanager
+def _decided_by(policies: "Sequence[WrittenPolicy]") -> Iterator[None]:
+    """Set the rule of refusals by policies and by people; other errors keep theirs."""
+    try:
+        yield
+    except RunRefused as error:
+        _by(policies, error)
+        raise
+
+
 def _with_uri(call: Call, spec: ComponentSpec) -> Call:
     """Return a call for policies, which see what its URI adds to a server's template.
 
@@ -514,7 +539,7 @@ def _amounts(arguments: JsonObject) -> dict[str, int]:
 
 
 def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
-    """Yield the structured content of a result, or else its text blocks that are wholly JSON.
+    """Yield the structured content of a result; without it, its text blocks that are wholly JSON.
 
     Other text can say anything, so nothing in it is an identifier.
     """
@@ -536,7 +561,7 @@ def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
 
 
 def _may_be_repeated(error: ProxyError) -> bool:
-    """Return whether the same call can succeed later, so that to repeat it is no loop."""
+    """Return whether the same call can succeed later, so that a repetition is not a loop."""
     if error.retryable or isinstance(
         error, ToolTimeout | LoginRequired | RetrievalNotConfigured | RunRefused
     ):

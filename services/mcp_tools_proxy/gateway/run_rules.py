@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.limits import NO_LIMITS
-from mcp_tools_proxy.config.policies import policy_problem
+from mcp_tools_proxy.config.policies import has_engine, policy_problem
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
@@ -38,13 +38,20 @@ if TYPE_CHECKING:
 class RunRules:
     """The labels of tools, the policies (None without a folder of policies), and limits of runs.
 
-    ``by_agent`` are the limits of agents with limits of their own, ``quota`` those of the others.
+    With ``awaits_policies``, the policies of a folder could not be prepared yet. ``by_agent`` are
+    the limits of agents with their own, ``quota`` those of the others.
     """
 
     labels: Mapping[str, ToolLabels] = field(default_factory=dict)
     policies: "ActivePolicies | None" = None
+    awaits_policies: bool = False
     quota: RunQuota = NO_QUOTA
     by_agent: Mapping[str | None, RunQuota] = field(default_factory=dict)
+
+    @property
+    def has_policies(self) -> bool:
+        """Whether calls need the decision of policies, also while it cannot be made."""
+        return self.policies is not None or self.awaits_policies
 
     def labels_of(self, spec: ComponentSpec, *, completion: bool = False) -> ToolLabels:
         """Return the labels of a component, or of the completion of its arguments."""
@@ -94,9 +101,9 @@ class ActiveRunRules:
         """Take over labels and policies, and prepare the policies for the servers' tools.
 
         Policies are validated in a thread: it takes milliseconds each. Until then the previous
-        rules hold, and a tool that they do not know is unavailable. One change at a time: while
-        the offers of a server were prepared, new policies were loaded, and then replaced by the
-        old ones.
+        policies are active, and a tool that they do not know is unavailable; without any, every
+        call is. One change at a time: while the offers of a server were prepared, new policies were
+        loaded, and then replaced by the old ones.
         """
         async with self._turn:
             await self._follow(config, snapshots)
@@ -105,6 +112,10 @@ class ActiveRunRules:
         rules = self._without_policies(config)
         if not config.policies.configured:
             self.current, self.problems, self._known = rules, (), ()
+            return
+        if self.current.policies is None:
+            self.current = replace(rules, awaits_policies=True)
+        if not has_engine():  # a folder can be added after the start
             return
         known = (rules.labels, config.policies.written, config.server_ids, dict(snapshots))
         policies = self.current.policies

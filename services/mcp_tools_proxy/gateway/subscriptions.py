@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.call_checks import check_caller
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.run_checks import RunChecks
@@ -35,6 +36,7 @@ class Subscriptions:
                 on_update()
 
         resource, _ = await self._first_attempts.find(call, Registry.resource)
+        check_caller(call.caller, resource.spec)
         if self._run_checks.apply_to(call):
             await self._run_checks.decide(call, resource.spec)
         return await resource.subscribe(notify, call.caller)

@@ -4,15 +4,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from mcp_tools_proxy.domain.run import RunRequest
+from mcp_tools_proxy.domain.run import MAX_TASK_CHARS, RunRequest
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 RUN_HEADER = "X-Run-Id"
-"""The header with the id of a run, for requests that say nothing else about it."""
+"""The header with the id of a run, for requests that give only the id."""
 
 RUN_ID_RULE = "should be 1-256 characters without control characters"
 
-MAX_TASK_CHARS = 16_384
 MAX_DECLARED_TOOLS = 1_000
 
 _ToolName = Annotated[str, StringConstraints(min_length=1, max_length=256)]

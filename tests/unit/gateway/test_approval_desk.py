@@ -45,12 +45,14 @@ class FailingStore(MemorySignIns):
     """A store that cannot remove records while it ``fails``, and whose answers can be lost."""
 
     fails = loses_answers = False
+    adds = lost_add = 0
 
     async def add(
         self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
     ) -> bytes | None:
         found = await super().add(kind, name, content, ttl_s, share=share)
-        if self.loses_answers:
+        self.adds += 1
+        if self.loses_answers or self.adds == self.lost_add:
             raise LoginsUnavailable("no")
         return found
 
@@ -84,6 +86,21 @@ class World:
             await self.calls.granted(self.wanted(b"set"))
         (waiting,) = await self.desk.waiting(BOSS.person)
         return waiting.approval_id
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+async def test_a_call_that_cannot_be_asked_for_whole_does_not_wait(lost: int) -> None:
+    world = World({})
+    world.store.lost_add = lost
+    with pytest.raises(StateUnavailable):
+        await world.calls.granted(world.wanted(b"set"))
+    assert await world.desk.waiting(BOSS.person) == []
+    assert await world.records.of_tenant(AskedArguments, "tenant_1") == []
+    assert world.notified == []
+    approval_id = await world.asked()
+    await world.desk.decide(BOSS, approval_id, approved=True)
+    granted = await world.calls.granted(world.wanted(b"set"))
+    assert granted.facts.approval_id == approval_id
 
 
 @pytest.mark.parametrize("approved", [True, False])

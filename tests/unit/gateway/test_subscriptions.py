@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
-from mcp_tools_proxy.domain.errors import PolicyDenied, ProxyError, ShuttingDown
+from mcp_tools_proxy.domain.errors import Forbidden, PolicyDenied, ProxyError, ShuttingDown
 from mcp_tools_proxy.domain.run import ToolLabels
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
@@ -103,4 +105,14 @@ async def test_a_policy_that_forbids_reading_forbids_subscribing() -> None:
     fixture.rules.current = RunRules(policies=policies)
     with pytest.raises(PolicyDenied):
         await fixture.subscriptions.subscribe(reading(), fixture.notify)
+    assert fixture.resource.listeners == []
+
+
+async def test_a_token_that_makes_no_calls_cannot_subscribe() -> None:
+    fixture = Fixture()
+    call = reading()
+    with pytest.raises(Forbidden):
+        await fixture.subscriptions.subscribe(
+            replace(call, caller=replace(call.caller, may_call=False)), fixture.notify
+        )
     assert fixture.resource.listeners == []

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, FAILURES, Entry
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.http.api.run_report import RunOwner
-from mcp_tools_proxy.telemetry.audit.record_search import cursor_of
+from mcp_tools_proxy.telemetry.audit.record_search import NAME_KEYS, cursor_of
 from mcp_tools_proxy.telemetry.call_events import CALL_EVENTS
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
 
@@ -54,7 +54,6 @@ LABELS: Mapping[str, str] = {
 }
 """Labels of records that are not calls, by event."""
 
-NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
 _SUBJECT_KEYS = ("route", "doc_id", "server_id", "preset_id", "reason")
 _WHO_KEYS = ("user_id", "subject", "token_id")
 

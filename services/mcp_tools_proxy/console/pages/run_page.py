@@ -1,4 +1,4 @@
-"""The page of a run: what it read, wrote, sent and was refused, and its calls."""
+"""The page of a run: documents, tools, refusals, approvals, and its calls."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus

@@ -23,7 +23,7 @@ from mcp_tools_proxy.http.api.route_builder import Feature, operation
 
 
 class RulePlace(AnswerModel):
-    """Location of a rule: a file and a JSON path in it, or the variable of a setting."""
+    """Location of a rule: a file and a JSON path or policy in it, or the variable of a setting."""
 
     file: str
     path: str

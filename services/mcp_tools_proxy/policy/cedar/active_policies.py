@@ -40,7 +40,7 @@ class ActivePolicies:
     """The problems of the current files, which are not active if there is one."""
 
     def seen(self, action: str, call: Call, now: datetime) -> PolicyCall | None:
-        """Return a call as policies see it; None for a tool that is not known yet."""
+        """Return the call for policies; None for a tool that is not known yet."""
         known = self.actions.get(action)
         if known is None:
             return None
@@ -53,8 +53,8 @@ class ActivePolicies:
             now=now,
         )
 
-    def looks_into_texts(self, action: str) -> bool:
-        """Return whether a policy for a tool looks for links and addresses in its arguments."""
+    def reads_embedded(self, action: str) -> bool:
+        """Return whether a policy for a tool reads ``context.embedded``."""
         policies = self.by_action.get(action)
         return policies is not None and ("embedded",) in policies.whole.paths
 

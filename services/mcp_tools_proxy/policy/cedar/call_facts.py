@@ -17,15 +17,10 @@ import cedarpy
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.run import CHANGING_LABELS
+from mcp_tools_proxy.domain.run import CHANGING_LABELS, MAX_TASK_CHARS
 from mcp_tools_proxy.policy.cedar.condition_facts import Path
 from mcp_tools_proxy.policy.cedar.fact_schema import ArgumentType, PolicyAction
-from mcp_tools_proxy.policy.runs.run_memory import (
-    MAX_INTEGER,
-    MAX_TASK_CHARS,
-    TEXT,
-    RunMemory,
-)
+from mcp_tools_proxy.policy.runs.run_memory import MAX_INTEGER, TEXT, RunMemory
 from mcp_tools_proxy.policy.runs.values import embedded_values, normal_text
 from mcp_tools_proxy.wire.text import quote
 
@@ -46,7 +41,7 @@ class FactUnavailable(Exception):
 class PolicyCall:
     """A call as policies see it; ``arguments`` are the final ones.
 
-    ``now`` has the time zone in which policies read the clock.
+    ``now`` is in the time zone of the policies' clock.
     """
 
     caller: Caller
@@ -55,12 +50,12 @@ class PolicyCall:
     arguments: JsonObject
     now: datetime
     embedded: tuple[str, ...] | None = None
-    """The links, addresses and account numbers in arguments that are not targets, if they were
-    looked for, and in names of arguments that the schema does not declare. All arguments of tools
-    that only read: fetching a page sends its URL."""
+    """The links, addresses and account numbers in arguments that are not targets, and in names of
+    arguments that the schema does not declare; None until they are searched for. Of tools that only
+    read, those in all arguments: fetching a page sends its URL."""
 
     def with_embedded(self) -> "PolicyCall":
-        """Look for links, addresses and account numbers; takes about a second for 100 MB."""
+        """Find links, addresses and account numbers; takes about a second for 100 MB."""
         changes = not CHANGING_LABELS.isdisjoint(self.action.labels.labels)
         names = self.arguments.keys() - (self.target_names if changes else frozenset())
         found = (it for name in names for it in _values(self, name))
@@ -240,13 +235,13 @@ def _origins(values: Iterable[object], memory: RunMemory | None) -> list[str]:
     if memory is None:
         return [TEXT] if any(map(normal_text, values)) else []
     found: set[str] = set()
-    for value in _few(values):
+    for value in _distinct(values):
         found |= memory.origins(value)
     return sorted(found)
 
 
-def _few(values: Iterable[object]) -> Iterable[object]:
-    """Return different values. Raises FactUnavailable if to compare them would take too long."""
+def _distinct(values: Iterable[object]) -> Iterable[object]:
+    """Return distinct values. Raises FactUnavailable for too many: their look-up would be slow."""
     found: dict[object, None] = {}
     chars = 0
     for value in values:

@@ -1,7 +1,7 @@
-"""The facts in a policy's conditions: what it reads, tests with ``has``, and compares with texts.
+"""The names in a policy's conditions: facts that it reads or tests with ``has``, texts, entities.
 
-Cedar's validation accepts a misspelt name after ``has`` and a misspelt text, and such a policy
-never fires.
+Cedar's validation accepts a misspelt name after ``has``, a misspelt text and a misspelt server, and
+such a policy never fires.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,12 +38,14 @@ class InvalidPolicy(ValueError):
 class ConditionFacts:
     """``reads`` are paths whose values are used, ``tests`` those after ``has``.
 
-    ``texts`` are pairs of a path and a text with which its value is compared.
+    ``texts`` are pairs of a path and a text that its value is compared with, ``entities`` pairs of
+    a type and an id, such as ``("Server", "mail")``.
     """
 
     reads: frozenset[Path]
     tests: frozenset[Path]
     texts: frozenset[tuple[Path, str]]
+    entities: frozenset[tuple[str, str]]
 
     @property
     def paths(self) -> frozenset[Path]:
@@ -56,6 +58,7 @@ class ConditionFacts:
         reads: set[Path] = set()
         tests: set[Path] = set()
         texts: set[tuple[Path, str]] = set()
+        entities: set[tuple[str, str]] = set()
         for node in _nodes(bodies):
             if (path := _path(node)) is not None:
                 reads.add(_value_path(policy_id, path))
@@ -64,7 +67,8 @@ class ConditionFacts:
                 tests.add(_tested(policy_id, operator, node[operator]))
             for operator in _COMPARISONS & node.keys():
                 texts.update(_compared(node[operator]))
-        return cls(frozenset(reads), frozenset(tests), frozenset(texts))
+            entities.update(_entities(node))
+        return cls(frozenset(reads), frozenset(tests), frozenset(texts), frozenset(entities))
 
 
 _TESTS = frozenset(("has", "hasTag", "getTag"))
@@ -78,18 +82,26 @@ def _nodes(bodies: Iterable[object]) -> Iterator[Node]:
         match stack.pop():
             case list() as items:
                 stack += items
+            case {"Record": Mapping() as members}:  # its keys can be those of expressions
+                stack += members.values()
             case Mapping() as node:
                 yield node
                 if _path(node) is None:
-                    stack += (it for key, it in node.items() if key not in _BELOW_IS_READ)
+                    stack += (it for key, it in node.items() if key not in _NOT_EXPRESSIONS)
 
 
-_BELOW_IS_READ = _TESTS | {"Value"}
+_NOT_EXPRESSIONS = _TESTS | {"Value"}
+
+
+def _entities(node: Node) -> Iterator[tuple[str, str]]:
+    match node:
+        case {"Value": {"__entity": {"type": str(kind), "id": str(name)}}}:
+            yield kind, name
 
 
 def _value_path(policy_id: str, path: Path) -> Path:
-    """Return a path that is no record: only facts that a policy names are computed, so a whole
-    record would differ from what its author sees."""
+    """Return a path. Raises InvalidPolicy for a record: it would have only the facts that policies
+    name."""
     if path in _RECORDS:
         raise InvalidPolicy(
             policy_id, f"uses {_shown(path)} as a whole; name the attributes that it needs"
@@ -100,7 +112,7 @@ def _value_path(policy_id: str, path: Path) -> Path:
 def _tested(policy_id: str, operator: str, operands: Node) -> Path:
     left = _path(operands["left"])
     if operator != "has" or left is None:
-        raise InvalidPolicy(policy_id, f"uses {operator} on something else than context")
+        raise InvalidPolicy(policy_id, f"uses {operator}; only has can be used, on context")
     return (*left, str(operands["attr"]))
 
 

@@ -28,7 +28,7 @@ class PolicyAction:
 
     ``server`` is ``gateway`` for the gateway's own. ``types`` are the arguments with a type,
     ``required`` those that every call has. ``keys`` are the property names that the input schema
-    declares at any depth; other keys of objects are values. ``documents`` tells that calls name a
+    declares at any depth; other keys of objects are values. With ``documents``, calls name a
     document.
     """
 

@@ -32,11 +32,10 @@ _BASE = {
 class PolicyVerdict(NamedTuple):
     """The policies that forbid a call, by their mode, in the order of their ids.
 
-    ``failed`` tells why the ``failing`` policies could not be evaluated: such a call is refused,
-    because Cedar skips a policy that fails and would permit the call. ``run_required`` are policies
-    that need a run, which the call does not name. ``log_failed`` tells why ``log_only`` policies
-    could not be evaluated: they never change the outcome of a call, so skipping them permits
-    nothing.
+    ``failed`` has the errors of the ``failing`` policies: such a call is refused, because Cedar
+    skips a policy that fails and would permit the call. ``run_required`` are policies that need a
+    run, which the call does not name. ``logged`` also has the ``log_only`` policies that could not
+    be evaluated: enforced, they would refuse the call.
     """
 
     enforced: Sequence[WrittenPolicy] = ()
@@ -44,17 +43,9 @@ class PolicyVerdict(NamedTuple):
     logged: Sequence[WrittenPolicy] = ()
     failed: Sequence[str] = ()
     run_required: Sequence[WrittenPolicy] = ()
-    log_failed: Sequence[str] = ()
     unavailable: Sequence[str] = ()
     """Why policies cannot be evaluated yet; the call can be repeated later."""
     failing: Sequence[WrittenPolicy] = ()
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the call is not made now."""
-        return bool(
-            self.enforced or self.approve or self.failed or self.run_required or self.unavailable
-        )
 
 
 PERMITTED = PolicyVerdict()
@@ -166,19 +157,20 @@ class ToolPolicies:
             if failed or required:
                 return PolicyVerdict(failed=failed, run_required=required)
         fired, failed = self.whole.fired(call, memory, entities)
-        log_failed: Sequence[str] = ()
+        logged = _of_mode(PolicyMode.LOG_ONLY, fired)
         if failed and self.binding is not self.whole:
-            log_failed = failed
+            logged += _of_mode(PolicyMode.LOG_ONLY, self.whole.failing(call, memory, failed))
             fired, failed = self.binding.fired(call, memory, entities)
-        if not fired and not failed and not log_failed:
+        if not fired and not failed and not logged:
             return PERMITTED
-        failing = self.binding.failing(call, memory, failed) if failed else ()
-        by_mode = {mode: [it for it in fired if it.mode is mode] for mode in PolicyMode}
         return PolicyVerdict(
-            by_mode[PolicyMode.ENFORCE],
-            by_mode[PolicyMode.APPROVE],
-            by_mode[PolicyMode.LOG_ONLY],
+            _of_mode(PolicyMode.ENFORCE, fired),
+            _of_mode(PolicyMode.APPROVE, fired),
+            logged,
             failed,
-            log_failed=log_failed,
-            failing=failing,
+            failing=self.binding.failing(call, memory, failed) if failed else (),
         )
+
+
+def _of_mode(mode: PolicyMode, policies: Iterable[WrittenPolicy]) -> list[WrittenPolicy]:
+    return [it for it in policies if it.mode is mode]

@@ -49,7 +49,7 @@ class PolicyVocabulary:
     groups: frozenset[str]
     totals: frozenset[str]
     origins: frozenset[str]
-    seen: frozenset[str]
+    servers: frozenset[str]
     schema: cedarpy.Schema
 
     @classmethod
@@ -62,9 +62,7 @@ class PolicyVocabulary:
     ) -> "PolicyVocabulary":
         """Return the names for known actions, the servers of mcp.json and the facts to check."""
         known = {it.name: it for it in actions}
-        server_groups = {
-            f"server:{it}" for it in (LOCAL_SERVER, *servers, *(it.server for it in known.values()))
-        }
+        server_ids = {LOCAL_SERVER, *servers, *(it.server for it in known.values())}
         sources = (f"{it.name}#{path}" for it in known.values() for path in it.labels.identifiers)
         totals = (
             f"{it.name}#{name}"
@@ -75,10 +73,10 @@ class PolicyVocabulary:
         return cls(
             known,
             frozenset(undiscovered),
-            _LABEL_GROUPS | server_groups,
+            _LABEL_GROUPS | {f"server:{it}" for it in server_ids},
             frozenset(totals),
             frozenset((TASK, CLAIMED, TEXT, *sources)),
-            _LABEL_GROUPS | server_groups,
+            frozenset(server_ids),
             cedarpy.Schema.from_str(schema_text(known.values(), paths), release_gil=True),
         )
 
@@ -87,21 +85,32 @@ class PolicyVocabulary:
         found = PolicyFindings()
         applicable = [it for it in self.actions.values() if policy.applies_to(it)]
         for name in sorted(policy.actions or ()):
-            self._know(found, name, self.actions.keys() | self.groups, "a tool or group of tools")
+            self._check_action(found, name)
             if name.startswith("server:") and name[7:] in self.undiscovered:
                 found.waits_for.append(name[7:])
         for path in sorted(policy.facts.paths):
             self._check_path(found, policy, path, applicable)
         self._check_texts(found, policy)
+        self._check_entities(found, policy)
         if not found.problems and not found.waits_for:
             found.problems += self._cedar_errors(policy, bool(applicable))
         return found
+
+    def _check_action(self, found: PolicyFindings, name: str) -> None:
+        self._know(found, name, self.actions.keys() | self.groups, "a tool or group of tools")
+
+    def _check_entities(self, found: PolicyFindings, policy: WrittenPolicy) -> None:
+        for kind, name in sorted(policy.entities):
+            if kind == "Server":
+                _one_of(found, name, self.servers, "a server")
+            elif kind == "Action":
+                self._check_action(found, name)
 
     def _check_texts(self, found: PolicyFindings, policy: WrittenPolicy) -> None:
         for path, text in sorted(policy.facts.texts):
             match path:
                 case ("run", "seen"):
-                    self._know(found, text, self.seen, "a label or server that runs see")
+                    self._know(found, text, self.groups, "a label or server that runs see")
                 case ("target",) | ("embedded",) | ("origin", _):
                     self._know(found, text, self.origins, "an origin of values")
                 case ("entry",):

@@ -23,7 +23,7 @@ _OF_RUNS = ("run", "target", "embedded", "origin")
 
 
 class PolicyMode(StrEnum):
-    """What a policy does with a call that it forbids."""
+    """The effect of a policy on a call that it forbids."""
 
     ENFORCE = "enforce"
     LOG_ONLY = "log_only"
@@ -34,7 +34,8 @@ class PolicyMode(StrEnum):
 class WrittenPolicy:
     """One ``forbid`` policy. ``as_json`` is Cedar's JSON form.
 
-    ``actions`` are the actions and groups in its scope, None for all.
+    ``actions`` are the actions and groups in its scope, None for all; ``entities`` those of its
+    resource and conditions, pairs of a type and an id.
     """
 
     policy_id: str
@@ -46,6 +47,7 @@ class WrittenPolicy:
     approvers: tuple[str, ...]
     actions: frozenset[str] | None
     facts: ConditionFacts
+    entities: frozenset[tuple[str, str]]
 
     @property
     def text(self) -> str:
@@ -132,6 +134,7 @@ def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
         approvers=_approvers(policy_id, annotations.get("approvers"), mode),
         actions=_actions(policy_id, policy["action"]),
         facts=facts,
+        entities=facts.entities | {*_resources(policy["resource"])},
     )
 
 
@@ -153,7 +156,7 @@ def _approvers(policy_id: str, written: str | None, mode: PolicyMode) -> tuple[s
         problem = f'names {quote(str(error))}; write "role:<role>" or "self"'
         raise InvalidPolicy(policy_id, f"@approvers {problem}") from None
     if not found:
-        raise InvalidPolicy(policy_id, "@approvers names nobody; remove it, or name a role")
+        raise InvalidPolicy(policy_id, "@approvers is empty; remove it, or name a role")
     return found
 
 
@@ -161,6 +164,12 @@ def _run_is_optional(policy_id: str, written: str | None) -> bool:
     if written not in (None, "optional"):
         raise InvalidPolicy(policy_id, f'@run({quote(written)}) should be @run("optional")')
     return written is not None
+
+
+def _resources(scope: Node) -> Iterator[tuple[str, str]]:
+    match scope.get("in", scope):
+        case {"entity": {"type": str(kind), "id": str(name)}}:
+            yield kind, name
 
 
 def _actions(policy_id: str, scope: Node) -> frozenset[str] | None:

@@ -1,1 +1,1 @@
-"""Runs: sequences of calls for one task, what they read and did, and where values came from."""
+"""Runs: sequences of calls for one task, their facts, and the origins of values."""

@@ -1,4 +1,4 @@
-"""The annotation ``@approvers`` of policies: who may approve a call that they stop."""
+"""The annotation ``@approvers`` of policies: the people who may approve a stopped call."""
 
 OWN = "self"
 """Lets the user who asked for the call approve it."""

@@ -12,9 +12,10 @@ from struct import Struct
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.run import Label, RunRequest, ToolLabels
+from mcp_tools_proxy.domain.run import MAX_TASK_CHARS, Label, RunRequest, ToolLabels
 from mcp_tools_proxy.policy.runs.values import (
     GAP,
+    MAX_TASK_WORDS,
     MAX_VALUE_CHARS,
     VALUE_BYTES,
     WORD_BYTES,
@@ -33,13 +34,6 @@ MAX_BYTES = 65_536
 MAX_VALUES = 2_000
 """Maximum number of values that may vouch; later ones replace the oldest. They take ten bytes
 each."""
-
-MAX_TASK_CHARS = 16_384
-"""Maximum characters of one task text."""
-
-MAX_TASK_WORDS = 4_000
-"""Maximum words of all task texts of a run. Words count twice in a text with punctuation that can
-change their meaning."""
 
 MAX_FAILURES = 3
 """Identical failures of a run after which the same call is not made again."""
@@ -207,7 +201,7 @@ class RunMemory:
         """Add the words of a task, and narrow ``tools`` and ``read_only``.
 
         Raises RunFull if not all of it can be kept. The run is narrowed all the same, to no tools
-        if their names are too long: the next request may not declare them again.
+        if their names are too long: the next request may omit them.
         """
         self.read_only = self.read_only or request.read_only
         if request.tools is not None:
@@ -275,7 +269,7 @@ class RunMemory:
         name = f"label:{label}"
         if name not in self.seen:
             size = _json_size(name)
-            self._check_space(size, "its memory has no space for what the call has read")
+            self._check_space(size, "the memory of its run is full")
             self.seen.append(name)
             self.name_bytes += size
 

@@ -10,7 +10,7 @@ from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 LIST_TOOL = "list_available_tools"
 
 READS = ("prompts/get", "resources/read", "completion/complete")
-"""What else can be read from a server, in ``labels.json`` after ``server:``."""
+"""Other ways to read from a server; in ``labels.json`` they follow ``server:``."""
 
 OWN_NAMES = (*DOCUMENT_TOOLS, LIST_TOOL, *READS)
 """Names without a server in ``labels.json``."""

@@ -1,18 +1,23 @@
 """Compares values of calls with a task's words and with identifiers that were read.
 
 Values are compared after NFKC and case folding. Only keyed hashes are kept; each run has its own
-key. An address, URL or account number is compared as a whole: ``a.com`` is no word of
+key. An address, URL or account number is compared as a whole: ``a.com`` is not a word of
 ``a.com.evil.io``.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 
 from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, normalize
 
 WORD_BYTES = 6
 VALUE_BYTES = 8
+
+MAX_TASK_WORDS = 4_000
+"""Maximum words of all task texts of a run. Words count twice in a text with punctuation that can
+change their meaning."""
 
 MAX_VALUE_CHARS = 1_024
 """Maximum characters of an identifier; longer texts are not identifiers."""
@@ -213,12 +218,14 @@ GAP = bytes(WORD_BYTES)
 def task_hashes(key: bytes, task: str) -> bytes:
     """Return the hashes of a task's words in order, ``WORD_BYTES`` each; empty without words.
 
-    They are there twice if punctuation makes a difference: as written and without it.
+    They are there twice if punctuation makes a difference: as written and without it. Of a text
+    that is too long, there is one word more than can be kept: NFKC makes 65,000 words of 16,384
+    characters.
     """
-    normal = normal_text(task) or ""
-    written = tuple(words_of(normal))
+    normal, most = normal_text(task) or "", MAX_TASK_WORDS + 1
+    written = tuple(islice(words_of(normal), most))
     pieces = (piece for spaced in normal.split(" ") for piece in _pieces(spaced))
-    prose = tuple(word for piece in pieces if (word := _prose_word(piece)))
+    prose = tuple(islice(filter(None, map(_prose_word, pieces)), most))
     return GAP.join(_hashes(key, words) for words in dict.fromkeys((written, prose)) if words)
 
 
@@ -238,26 +245,31 @@ def value_hash(key: bytes, normal: str) -> bytes:
 
 def has_words(task: bytes, wanted: bytes) -> bool:
     """Return whether hashes of words are a contiguous part of a task's, at a word's boundary."""
-    if not wanted:
-        return False
-    place = task.find(wanted)
-    while place >= 0:
-        if place % WORD_BYTES == 0:
-            return True
+    return bool(wanted) and _place_of(wanted, task, 0) >= 0
+
+
+def _place_of(wanted: bytes, task: bytes, begin: int) -> int:
+    """Return the first place of hashes of words in a task's from ``begin``; -1 without one."""
+    place = task.find(wanted, begin)
+    while place % WORD_BYTES and place >= 0:
         place = task.find(wanted, place + 1)
-    return False
+    return place
 
 
 def is_of_task(key: bytes, task: bytes, normal: str) -> bool:
     """Return whether the words of an argument in normal form are a contiguous part of a task's.
 
-    Ends at the first word that does not continue the part: an argument can have 16,000 words.
+    Ends at the first word that does not continue the part: an argument can have 16,000 words. A
+    search from the start for each word took 50 ms for 4,000 equal words.
     """
-    part = b""
+    part, place = b"", 0
     for word in words_of(normal):
-        part += _hashes(key, (word,))
-        if not has_words(task, part):
-            return False
+        hashed, end = _hashes(key, (word,)), place + len(part)
+        part += hashed
+        if task[end : end + WORD_BYTES] != hashed:
+            place = _place_of(part, task, place)
+            if place < 0:
+                return False
     return bool(part)
 
 

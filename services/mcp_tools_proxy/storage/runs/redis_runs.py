@@ -206,7 +206,7 @@ class RedisRunStore(RunStore):
         except RedisDown as error:
             raise StateUnavailable(AWAY, reason=str(error)) from None
 
-    async def look(self, key: RunKey, read: Change[T]) -> T:
+    async def peek(self, key: RunKey, read: Change[T]) -> T:
         """Return what ``read`` returns of a run's memory in Redis, as other replicas left it."""
         if self._problem is not None:
             raise StateUnavailable(AWAY, reason=self._problem)

@@ -39,8 +39,8 @@ class RunKey(NamedTuple):
 def run_key(caller: Caller, run_id: str) -> RunKey:
     """Return the key of a caller's run.
 
-    The agent is no part of it, so a hand-over to another agent keeps what was read. Operators who
-    act for a user have separate runs.
+    The agent is not a part of it, so a hand-over to another agent keeps the run's memory. Operators
+    who act for a user have separate runs.
     """
     if caller.stand_in is not None:
         owner = ("operator", caller.user_id, *caller.token_log_fields.values())
@@ -68,11 +68,11 @@ class RunLimits:
     idle_s: float = 3600.0
     mark_s: float = 7 * 86_400.0
     runs: int = 100_000
-    new_runs: int = 1_000
+    new_runs: int = 500
 
 
 class _Seen(Exception):
-    """Ends an update that only reads, with what was read."""
+    """Ends an update that only reads, with the result."""
 
 
 class RunStore(ABC):
@@ -91,7 +91,7 @@ class RunStore(ABC):
         StateUnavailable for a new one without space, and StateUnavailable while the store is down.
         """
 
-    async def look(self, key: RunKey, read: Change[T]) -> T:
+    async def peek(self, key: RunKey, read: Change[T]) -> T:
         """Return what ``read`` returns of a run's memory, without a change. Raises like update."""
 
         def stop(memory: RunMemory) -> NoReturn:

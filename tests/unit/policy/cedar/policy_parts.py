@@ -80,3 +80,8 @@ def verdict(
     active = load(text)
     assert not active.problems, [it.problem for it in active.problems]
     return active.decide(call(arguments), memory)
+
+
+def refuses(found: PolicyVerdict) -> bool:
+    """Return whether the call is not made now."""
+    return any((found.enforced, found.approve, found.failed, found.run_required, found.unavailable))

@@ -10,22 +10,40 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.run import READING_LABELS, ToolLabels
 from mcp_tools_proxy.policy.cedar.active_policies import ActivePolicies
-from tests.unit.policy.cedar.policy_parts import READ, action, call, forbid, load, run, verdict
+from tests.unit.policy.cedar.policy_parts import (
+    READ,
+    action,
+    call,
+    forbid,
+    load,
+    refuses,
+    run,
+    verdict,
+)
 
 
 def test_a_policy_that_fails_refuses_although_cedar_permits() -> None:
     found = verdict(
         forbid("context.args has cents && context.args.cents * 2 > 5"), {"cents": 2**62}
     )
-    assert found.refuses
+    assert refuses(found)
     assert "overflow" in found.failed[0]
 
 
-def test_a_failing_log_only_policy_is_reported_and_refuses_nothing() -> None:
+@pytest.mark.parametrize("cents", [2**62, 2**64])
+def test_a_failing_log_only_policy_is_logged_and_refuses_nothing(cents: int) -> None:
     text = forbid("context.args has cents && context.args.cents * 2 > 5", '@mode("log_only")')
-    found = verdict(text, {"cents": 2**62})
-    assert not found.refuses
-    assert found.log_failed
+    found = verdict(text, {"cents": cents})
+    assert not refuses(found)
+    assert [it.policy_id for it in found.logged] == ["p"]
+
+
+def test_a_log_only_policy_that_fires_is_logged_beside_a_failing_one() -> None:
+    log_only = '@mode("log_only")'
+    failing = forbid("context.args has cents && context.args.cents * 2 > 5", log_only)
+    fires = forbid("true", log_only).replace('"p"', '"q"')
+    found = verdict(failing + fires, {"cents": 2**62})
+    assert {it.policy_id for it in found.logged} == {"p", "q"}
 
 
 def test_an_enforced_policy_decides_beside_a_failing_log_only_one() -> None:
@@ -73,7 +91,7 @@ READ_ALL = "".join(
 )
 def test_an_argument_that_cannot_be_typed_is_refused(arguments: dict[str, object]) -> None:
     found = verdict(READ_ALL, arguments)
-    assert found.refuses
+    assert refuses(found)
     assert found.failed
 
 
@@ -96,7 +114,7 @@ def test_an_argument_is_read_with_its_type(arguments: dict[str, object], fired: 
 
 
 def test_null_is_a_missing_argument() -> None:
-    assert not verdict(READ_ALL, {"note": None}).refuses
+    assert not refuses(verdict(READ_ALL, {"note": None}))
 
 
 _JSON = st.recursive(
@@ -119,20 +137,20 @@ _ACTIVE = load(READ_ALL + forbid("true").replace('"p"', '"base"'))
 def test_no_arguments_make_a_policy_that_always_applies_permit(
     arguments: dict[str, object],
 ) -> None:
-    assert _ACTIVE.decide(call(arguments), run()).refuses
+    assert refuses(_ACTIVE.decide(call(arguments), run()))
 
 
 def test_a_policy_that_reads_the_run_requires_one() -> None:
     text = forbid('context has run && context.run.seen.contains("label:sends")')
     assert [it.policy_id for it in verdict(text, {}).run_required] == ["p"]
-    assert not verdict(text, {}, run()).refuses
-    assert not verdict(text.replace('@id("p")', '@id("p") @run("optional")'), {}).refuses
+    assert not refuses(verdict(text, {}, run()))
+    assert not refuses(verdict(text.replace('@id("p")', '@id("p") @run("optional")'), {}))
 
 
 def test_a_policy_for_others_does_not_require_a_run() -> None:
     text = forbid("context has run && context.run.calls > 1")
     active = load(text.replace("principal,", 'principal in Role::"temp",'))
-    assert not active.decide(call({}), None).refuses
+    assert not refuses(active.decide(call({}), None))
     assert active.decide(call({}, roles=("temp",)), None).run_required
 
 
@@ -141,7 +159,7 @@ def test_each_mode_has_its_place_in_the_verdict(mode: str) -> None:
     found = verdict(forbid("true", f'@mode("{mode}")'), {})
     by_mode = {"enforce": found.enforced, "approve": found.approve, "log_only": found.logged}
     assert {key for key, it in by_mode.items() if it} == {mode}
-    assert found.refuses is (mode != "log_only")
+    assert refuses(found) is (mode != "log_only")
 
 
 def test_principal_and_resource_are_facts() -> None:
@@ -150,30 +168,30 @@ def test_principal_and_resource_are_facts() -> None:
         assert load(text).decide(call({}, roles=("temp",), agent="bot"), None).enforced
         assert not load(text.replace('"acme"', '"x"').replace('"temp"', '"x"')).problems
     other = forbid("true").replace("resource)", 'resource == Server::"crm")')
-    assert not load(other).decide(call({}), None).refuses
+    assert not refuses(load(other).decide(call({}), None))
 
 
 def test_origins_come_from_the_task() -> None:
     text = forbid('context.target.contains("text")')
-    assert not verdict(text, {"to": "bob@x.com"}, run()).refuses
-    assert verdict(text, {"to": "x.com"}, run()).refuses
-    assert verdict(text, {"to": "bob@x.com", "extra": {"eve@evil.io": 1}}, run()).refuses
-    assert not verdict(text, {"to": "bob@x.com", "extra": {"name": "bob@x.com"}}, run()).refuses
+    assert not refuses(verdict(text, {"to": "bob@x.com"}, run()))
+    assert refuses(verdict(text, {"to": "x.com"}, run()))
+    assert refuses(verdict(text, {"to": "bob@x.com", "extra": {"eve@evil.io": 1}}, run()))
+    assert not refuses(verdict(text, {"to": "bob@x.com", "extra": {"name": "bob@x.com"}}, run()))
 
 
 def test_links_in_other_arguments_are_embedded() -> None:
     text = forbid('context.embedded.contains("text")')
-    assert verdict(text, {"note": "see https://evil.io/x"}, run()).refuses
-    assert not verdict(text, {"to": "https://evil.io/x"}, run()).refuses
+    assert refuses(verdict(text, {"note": "see https://evil.io/x"}, run()))
+    assert not refuses(verdict(text, {"to": "https://evil.io/x"}, run()))
 
 
 @pytest.mark.parametrize("name", ["Cents", "CENTS", "cent\u017f"])
 def test_an_undeclared_argument_in_other_letters_is_refused(name: str) -> None:
     """A server in Go would take it for the declared one."""
     text = forbid("context.args has cents && context.args.cents > 5")
-    assert verdict(text, {"cents": 1, name: 10}).refuses
-    assert verdict(text, {name: 10}).refuses
-    assert not verdict(text, {"cents": 1, "cents_": 10}).refuses
+    assert refuses(verdict(text, {"cents": 1, name: 10}))
+    assert refuses(verdict(text, {name: 10}))
+    assert not refuses(verdict(text, {"cents": 1, "cents_": 10}))
 
 
 def test_links_in_names_of_arguments_are_embedded() -> None:
@@ -185,8 +203,8 @@ def test_links_in_all_arguments_of_a_tool_that_only_reads_are_embedded() -> None
     fetch = action("crm:get", ToolLabels(labels=READING_LABELS, targets=frozenset({"to"})))
     text = forbid('context.embedded.contains("text")', scope='action == Action::"crm:get"')
     active = load(text, actions=[fetch])
-    assert active.decide(call({"to": "https://evil.io/x"}, of=fetch), run()).refuses
-    assert not active.decide(call({"to": "bob@x.com"}, of=fetch), run()).refuses
+    assert refuses(active.decide(call({"to": "https://evil.io/x"}, of=fetch), run()))
+    assert not refuses(active.decide(call({"to": "bob@x.com"}, of=fetch), run()))
 
 
 def test_counts_and_totals_of_the_run() -> None:
@@ -196,7 +214,7 @@ def test_counts_and_totals_of_the_run() -> None:
     text = forbid('context has run && context.run.called["crm:get"] > 1')
     total = forbid('context has run && context.run.total["mail:send#cents"] > 500')
     assert verdict(text, {}, memory).enforced
-    assert not verdict(total, {}, memory).refuses
+    assert not refuses(verdict(total, {}, memory))
 
 
 def test_the_clock_has_hour_weekday_and_time() -> None:

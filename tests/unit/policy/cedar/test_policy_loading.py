@@ -9,7 +9,16 @@ from mcp_tools_proxy.policy.cedar.active_policies import load_policies
 from mcp_tools_proxy.policy.cedar.condition_facts import InvalidPolicy
 from mcp_tools_proxy.policy.cedar.fact_schema import schema_text
 from mcp_tools_proxy.policy.cedar.written_policy import read_policies
-from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbid, load, run
+from tests.unit.policy.cedar.policy_parts import (
+    READ,
+    SEND,
+    action,
+    call,
+    forbid,
+    load,
+    refuses,
+    run,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +32,9 @@ from tests.unit.policy.cedar.policy_parts import READ, SEND, action, call, forbi
         ('context has run && context.run.called["crm:gte"] > 0', '"crm:get"'),
         ('context has run && context.run.total["mail:send#cent"] > 0', '"mail:send#cents"'),
         ('"apii" == context.entry', '"api"'),
+        ('resource == Server::"mial"', '"mail"'),
+        ('resource in [Server::"crm", Server::"cmr"]', '"cmr" is not a server'),
+        ('action == Action::"mail:sned"', '"mail:send"'),
         ("context.args.to == 5", "type"),
         ("context.args.cents > 5", "optional attribute"),
     ],
@@ -83,14 +95,38 @@ def test_a_policy_waits_for_the_tools_of_a_server() -> None:
     active = load(text, undiscovered=["bank"])
     assert active.waiting == {"p": ("bank",)}
     assert active.decide(call({}), run()).unavailable == ("p",)
-    assert not active.decide(call({}, of=READ), run()).refuses
+    assert not refuses(active.decide(call({}, of=READ), run()))
     pay = action("bank:pay", SEND.labels)
-    assert not load(text, active, actions=[SEND, READ, pay]).decide(call({}), run()).refuses
+    assert not refuses(load(text, active, actions=[SEND, READ, pay]).decide(call({}), run()))
     wrong = load_policies(
         active, None, actions=[SEND, READ], servers=["mail", "crm", "bank"], undiscovered=[]
     )
     assert wrong.problems
     assert wrong.decide(call({}), run()).unavailable
+
+
+def test_a_misspelt_server_in_the_scope_is_a_problem() -> None:
+    scoped = forbid("true").replace("resource)", 'resource == Server::"mial")')
+    assert [it.problem for it in load(scoped).problems] == [
+        '"mial" is not a server; did you mean "mail"?'
+    ]
+    assert not load(scoped.replace("mial", "mail")).problems
+
+
+def test_a_policy_waits_for_a_tool_in_its_condition() -> None:
+    text = forbid('action == Action::"bank:pay"', scope="action")
+    active = load(text, undiscovered=["bank"])
+    assert (active.waiting, active.problems) == ({"p": ("bank",)}, ())
+    pay = action("bank:pay", SEND.labels)
+    known = load(text, active, actions=[SEND, READ, pay])
+    assert known.decide(call({}, of=pay), None).enforced
+    assert not refuses(known.decide(call({}), None))
+
+
+def test_the_keys_of_a_record_can_be_names_of_operators() -> None:
+    text = forbid('{"contains": 1, "Value": context.entry}.Value == "api"')
+    active = load(text)
+    assert active.decide(call({}), None).enforced
 
 
 def test_a_label_without_tools_is_valid() -> None:
@@ -102,7 +138,7 @@ def test_a_changed_schema_leaves_policies_active() -> None:
     changed = replace(SEND, types={})
     active = load(text, load(text), actions=[changed, READ])
     assert not active.problems
-    assert active.decide(call({"to": "eve"}, of=changed), None).refuses
+    assert refuses(active.decide(call({"to": "eve"}, of=changed), None))
 
 
 def test_a_tool_with_the_name_of_a_group_is_unavailable_and_changes_nothing_else() -> None:
@@ -110,7 +146,7 @@ def test_a_tool_with_the_name_of_a_group_is_unavailable_and_changes_nothing_else
     active = load(forbid('context.args has to && context.args.to == "eve"'), actions=[*named, SEND])
     assert active.problems == ()
     assert active.decide(call({"to": "eve"}), None).enforced
-    assert not active.decide(call({"to": "bob"}), None).refuses
+    assert not refuses(active.decide(call({"to": "bob"}), None))
     assert all(active.decide(call({}, of=it), None).unavailable for it in named)
 
 

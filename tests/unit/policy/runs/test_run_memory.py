@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.run import ALL_LABELS, Label, RunRequest, ToolLabels
+from mcp_tools_proxy.domain.run import (
+    ALL_LABELS,
+    MAX_TASK_CHARS,
+    Label,
+    RunRequest,
+    ToolLabels,
+)
 from mcp_tools_proxy.policy.runs.run_memory import (
     CLAIMED,
     MAX_BYTES,
     MAX_INTEGER,
-    MAX_TASK_CHARS,
     MAX_VALUES,
     TASK,
     TEXT,
@@ -182,7 +187,7 @@ def test_a_full_run_takes_no_further_call_and_can_end_those_that_it_took() -> No
 
 def test_long_tasks_and_declarations_are_refused_with_their_limit() -> None:
     memory = RunMemory()
-    for task in ("x" * (MAX_TASK_CHARS + 1), "w " * 4_001):
+    for task in ("x" * (MAX_TASK_CHARS + 1), "w " * 4_001, "\ufdfa" * 16_384):
         with pytest.raises(RunFull, match=r"of its run ha(s|ve) .* continue in another run"):
             memory.declare(request(task=task))
     with pytest.raises(RunFull, match="too many to be kept"):
