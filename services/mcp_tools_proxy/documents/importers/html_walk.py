@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.css_values import length_px
-from mcp_tools_proxy.documents.importers.docx_numbering import format_number
+from mcp_tools_proxy.documents.importers.docx_numbering import format_number, letters_of
 from mcp_tools_proxy.documents.importers.html_drawings import (
     SHAPES,
     covers_page,
@@ -137,11 +137,7 @@ def _whole(value: str | None) -> int | None:
 
 def _counter(number: int, kind: str) -> str:
     if kind in {"a", "A"} and number > 0:
-        letters = ""
-        while number > 0:
-            number, rest = divmod(number - 1, 26)
-            letters = chr(ord(kind) + rest) + letters
-        return letters
+        return letters_of(number, kind)
     if kind in {"i", "I"}:
         return format_number(number, "lowerRoman" if kind == "i" else "upperRoman")
     return str(number)

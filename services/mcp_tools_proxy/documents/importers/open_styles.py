@@ -70,6 +70,13 @@ class OpenStyles:
                 return
             _, key = based
 
+    def list_name(self, element: Element) -> str | None:
+        """Return the list of a paragraph's style; "" if it has no number, None if unstated."""
+        family = self._key(element)[0]
+        styles = (self._styles.get(self._known((family, it))) for it in self.names(element))
+        found = (it.get("style:list-style-name") for it in styles if it is not None)
+        return next((it for it in found if it is not None), None)
+
     def properties(self, element: Element) -> Iterator[Element]:
         """Yield the properties of an element's style, then those of its parents."""
         key = self._key(element)
