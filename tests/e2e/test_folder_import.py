@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -86,6 +87,34 @@ def test_other_options_import_the_files_again(run: Run, root: Path, share: Path)
     with_ocr = imported(run, share, "--language", "de", "--ocr-languages", "eng")
     assert with_ocr["unchanged"] == 6  # text needs no OCR
     assert stored(root, "a").language == "de"
+
+
+@pytest.mark.parametrize("path", ["b/it's [1] *.txt", "top.txt"])
+def test_advice_on_a_doubtful_encoding_is_about_the_same_document(
+    run: Run, root: Path, tmp_path: Path, path: str
+) -> None:
+    folder, rights = tmp_path / "texts", tmp_path / "rights.json"
+    write(folder, "c.md", "deeper/top.txt", "b/it's 1 x.txt", path)
+    (folder / path).write_bytes("Zażółć gęślą jaźń, Łódź.\n".encode("mac-latin2"))
+    rules = [{"path": "**", "readers": {"roles": ["hr"]}, "tags": ["hr"]}]
+    rights.write_text(json.dumps({"files": rules}))
+    options = ["--source", "handbook", "--rights", rights]
+    (warned,) = imported(run, folder, *options)["warnings"]
+    (warning,) = warned["warnings"]
+    assert warning["code"] == "guessed_encoding"
+    advised = shlex.split(warning["advice"].partition(" but ")[2].partition(", or")[0])
+    assert advised[-2:] == ["--encoding", "windows-1252"]
+    advised[-1] = "mac-latin2"
+    again = imported(run, folder, *options, *advised)
+    assert (files_of(again["imported"]), again["warnings"]) == ([path], [])
+    assert len(doc_ids(run)) == 4
+    document = stored(root, again["imported"][0]["doc_id"])
+    assert "Zażółć gęślą" in document.pages[0]
+    assert document.source is not None
+    assert document.source[:2] == ("handbook", path)
+    assert (document.readers, document.tags) == (Readers(roles=frozenset({"hr"})), ("hr",))
+    assert imported(run, folder, *options, "--checksum")["unchanged"] == 4
+    assert imported(run, folder, *options, "--language", "pl")["warnings"] == []
 
 
 def test_a_run_on_another_machine_imports_nothing_again(

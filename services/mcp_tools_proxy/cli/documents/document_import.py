@@ -516,7 +516,7 @@ class _Batch:
                 "sections": head.section_count,
                 "version": head.version,
                 "place": place,
-                **({"warnings": warning_facts(warnings)} if warnings else {}),
+                **({"warnings": warning_facts(warnings, None)} if warnings else {}),
             }
         )
         if not self._as_json:
@@ -525,7 +525,7 @@ class _Batch:
                 f"{counted(head.section_count, 'section')}  -> {place}"
             )
         for warning in warnings:
-            echo(f"{path}: {spell_warning(warning)}", err=True)
+            echo(f"{path}: {spell_warning(warning, None)}", err=True)
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -1,10 +1,9 @@
 """Imports a folder: changed files in parallel, and removes the documents of files that are gone."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +15,7 @@ from mcp_tools_proxy.cli.documents.document_files import all_heads
 from mcp_tools_proxy.cli.documents.document_stores import Unusable, open_writer
 from mcp_tools_proxy.cli.documents.file_digests import FileDigests, KnownDigest
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.file_options import FileOptions, OptionsOf
 from mcp_tools_proxy.cli.documents.files_progress import files_progress
 from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
@@ -39,10 +39,8 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import (
     IMPORTER_VERSION,
     ImportFailed,
-    ImportOptions,
     no_progress,
 )
-from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.importers.import_worker import MEMORY_BYTES
 from mcp_tools_proxy.documents.versions import rights_tag
@@ -96,9 +94,6 @@ class FolderOptions:
     prunes: bool = False
     prunes_all: bool = False
 
-
-OptionsOf = Callable[[str, str, Sequence[str]], ImportOptions]
-"""Returns the options for a path, a doc_id and tags in addition to those of the command."""
 
 Complete = Callable[[Document, DocumentHead | None], Document]
 """Adds the facts in the command's options to an imported document; the head is the earlier one."""
@@ -177,7 +172,6 @@ class FolderImport:
         self._digests = digests
         self._tenant_id = tenant_id
         self._options = options
-        self._options_of = options_of
         self._complete = complete
         self._new_importer = new_importer
         self._max_original_bytes = max_original_bytes
@@ -197,8 +191,7 @@ class FolderImport:
         has_ocr = bool(options_of("", "", ()).ocr_languages)
         self._not_a_document = f"not a document ({IMPORTER_VERSION}{', OCR' if has_ocr else ''}): "
         """Begins an entry that has no digest; a new version, or OCR, reads the file again."""
-        self._importers: dict[tuple[tuple[str, ...], bool], str] = {}
-        """Versions of importers with options, by what differs between the files."""
+        self._file_options = FileOptions(options.rights, options_of, options.facts)
 
     async def run(self) -> bool:
         """Import and remove documents, and print the result; return whether all succeeded."""
@@ -350,7 +343,7 @@ class FolderImport:
                 self._note("imported", file.path, file.doc_id)
                 return
             rule = self._options.rights.rule_of(file.path)
-            options = self._options_for(file)
+            options = self._file_options.of(file, digest)
             document, original = await import_file(
                 importer, Path(file.path), copied, options, no_progress, self._max_original_bytes
             )
@@ -369,9 +362,10 @@ class FolderImport:
         await self._keep_digest(file, stamp, digest)
         self._note("imported", file.path, file.doc_id)
         if document.warnings:
-            self._warnings.append({"file": file.path, "warnings": warning_facts(document.warnings)})
+            facts = warning_facts(document.warnings, document.source)
+            self._warnings.append({"file": file.path, "warnings": facts})
         for warning in document.warnings:
-            _report(file.path, spell_warning(warning))
+            _report(file.path, spell_warning(warning, document.source))
         await self._vectors.add(document, head.version)
 
     async def _keep_digest(self, file: PlannedFile, stamp: FileStamp, digest: str) -> None:
@@ -406,28 +400,16 @@ class FolderImport:
         stored = None if file.head is None else file.head.source
         if stored is None:
             return False
-        return (stored.digest, stored.importer) == (digest, self._importer_of(file))
+        return (stored.digest, stored.importer) == (
+            digest,
+            self._file_options.importer_of(file, digest),
+        )
 
     def _source_of(self, file: PlannedFile, digest: str) -> DocumentSource:
         name, folder = self._options.source, self._folder.identity
-        return DocumentSource(name, file.path, digest, self._importer_of(file), folder)
-
-    def _importer_of(self, file: PlannedFile) -> str:
-        """Return the importer's version, with a hash of the options that change its result."""
-        rule = self._options.rights.rule_of(file.path)
-        kind = KINDS.get(os.path.splitext(file.path)[1].lower())
-        may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE, None)
-        key = (() if rule is None else tuple(rule.tags), may_need_ocr)
-        if key not in self._importers:
-            options = self._options_for(file)
-            if not may_need_ocr:
-                options = replace(options, ocr_languages=())
-            self._importers[key] = _importer_of(options, self._options.facts)
-        return self._importers[key]
-
-    def _options_for(self, file: PlannedFile) -> ImportOptions:
-        rule = self._options.rights.rule_of(file.path)
-        return self._options_of(file.path, file.doc_id, () if rule is None else rule.tags)
+        return DocumentSource(
+            name, file.path, digest, self._file_options.importer_of(file, digest), folder
+        )
 
     async def _prune(self, plan: ImportPlan) -> None:
         """Remove the documents whose files are gone, unless that looks like a mistake."""
@@ -545,21 +527,6 @@ def _report(path: str, reason: str) -> None:
 
 def _path_of(head: DocumentHead) -> str:
     return head.doc_id if head.source is None else head.source.path
-
-
-def _importer_of(options: ImportOptions, facts: Mapping[str, object]) -> str:
-    changed = {
-        name: value
-        for name, value in asdict(options).items()
-        if name not in ("tenant_id", "doc_id", "stem") and value != getattr(_DEFAULTS, name)
-    }
-    changed |= {name: value for name, value in facts.items() if value}
-    if not changed:
-        return IMPORTER_VERSION
-    return f"{IMPORTER_VERSION}-{sha256(json.dumps(changed).encode()).hexdigest()[:12]}"
-
-
-_DEFAULTS = ImportOptions(tenant_id="", doc_id="", stem="")
 
 
 def _digest_of(file: BinaryIO) -> str:

@@ -298,11 +298,13 @@ def matches(path: str, patterns: Sequence[str], *, ignore_case: bool = False) ->
     """Return whether a relative path matches one of the patterns.
 
     ``*`` matches within a name, ``**`` any number of folders. A pattern without ``/`` is compared
-    with the file's name alone.
+    with the file's name alone, one that begins with it with the whole path.
     """
     parts = _parts(path, ignore_case=ignore_case)
     for pattern in patterns:
         wanted = _parts(pattern, ignore_case=ignore_case)
+        if wanted[0] == "" and _match(parts, wanted[1:]):
+            return True
         if _match(parts[-1:] if len(wanted) == 1 else parts, wanted):
             return True
     return False

@@ -29,7 +29,13 @@ from mcp_tools_proxy.documents.document_filter import parse_filter
 from mcp_tools_proxy.documents.document_store import DocumentFilter
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
-from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
+from mcp_tools_proxy.domain.document import (
+    Document,
+    DocumentHead,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+)
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
@@ -227,10 +233,13 @@ class DocumentWarning(AnswerModel):
     advice: str | None = None
 
     @classmethod
-    def listed(cls, warnings: Sequence[ImportWarning]) -> list[Self] | None:
+    def listed(
+        cls, warnings: Sequence[ImportWarning], source: DocumentSource | None
+    ) -> list[Self] | None:
         """Return the warnings of a document for an answer; None without warnings."""
+        path = None if source is None else source.path
         return [
-            cls(code=it.code, message=it.message, advice=advice_on(it, ImportEntry.HTTP))
+            cls(code=it.code, message=it.message, advice=advice_on(it, ImportEntry.HTTP, path))
             for it in warnings
         ] or None
 
@@ -299,7 +308,7 @@ class DocumentFacts(AnswerModel):
             metadata=dump_metadata(head.metadata) or None,
             expires_at=head.expires_at,
             source=None if head.source is None else DocumentOrigin.model_validate(head.source),
-            warnings=DocumentWarning.listed(warnings),
+            warnings=DocumentWarning.listed(warnings, head.source),
         )
 
 
