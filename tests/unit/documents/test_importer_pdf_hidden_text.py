@@ -162,6 +162,53 @@ def test_a_text_box_with_an_empty_appearance_is_left_out() -> None:
     assert text_of(raw_pdf(VISIBLE, box, appearance, annotations=[6]))[0] == "Sales grew."
 
 
+def spanned(stated: str, shown: str) -> str:
+    span = f"/Span << /ActualText {stated} >> BDC {shown} Tj EMC"
+    return f"BT /F1 12 Tf 50 700 Td (Costs ) Tj {span} ( euros.) Tj ET"
+
+
+@each_row(
+    ("stated", "shown", "text", "letters"),
+    [
+        ("(900)", "(100)", "Costs 100 euros.", 3),
+        ("(200 to 100)", "(100 to 200)", "Costs 100 to 200 euros.", 8),
+        ("(\\001)", "(not 100)", "Costs not 100 euros.", 0),
+        ("(Ten)", "(TEN)", "Costs Ten euros.", 0),
+        ("<FEFFFB03>", "(ffi)", "Costs ffi euros.", 0),
+        ("<FEFF00E900740065>", "(ete)", "Costs \u00e9te euros.", 0),
+        ("<FEFF2212>", "(-)", "Costs \u2212 euros.", 0),
+    ],
+)
+def test_an_actual_text_with_other_letters_than_the_page_is_left_out(
+    stated: str, shown: str, text: str, letters: int
+) -> None:
+    message = f"{letters} letters of hidden text were left out" if letters else ""
+    assert text_of(raw_pdf(spanned(stated, shown))) == (text, message)
+
+
+def test_an_actual_text_in_a_form_object_is_compared() -> None:
+    entries = "/Type /XObject /Subtype /Form /BBox [0 0 600 800]"
+    data = raw_pdf(
+        "/X1 Do",
+        stream(spanned("(900)", "(100)"), f"{entries} /Resources << /Font << /F1 5 0 R >> >>"),
+        resources="/Font << /F1 5 0 R >> /XObject << /X1 6 0 R >>",
+    )
+    assert text_of(data)[0] == "Costs 100 euros."
+
+
+def test_an_actual_text_stays_where_the_glyphs_have_no_known_characters() -> None:
+    to_unicode = (
+        "1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfchar <58> <E001> endbfchar"
+    )
+    data = raw_pdf(
+        "BT /F1 12 Tf 50 700 Td (Costs 5 ) Tj /Span << /ActualText (euros) >> BDC (X) Tj EMC ET",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 7 0 R >>",
+        stream(f"/CIDInit /ProcSet findresource begin begincmap {to_unicode} endcmap end"),
+        resources="/Font << /F1 6 0 R >>",
+    )
+    assert text_of(data) == ("Costs 5 euros", "")
+
+
 def test_a_file_of_hidden_text_is_refused() -> None:
     with pytest.raises(ImportFailed, match="has only hidden text"):
         import_pdf(raw_pdf(f"1 g {SECRET}"), ORIGIN)

@@ -28,6 +28,7 @@ from mcp_tools_proxy.documents.importers.glyph_codes import (
 )
 from mcp_tools_proxy.documents.importers.hyphens import clean_divided, join_divided_words
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
+from mcp_tools_proxy.documents.importers.pdf_actual_text import use_shown_text
 from mcp_tools_proxy.documents.importers.pdf_annotations import (
     AnnotationKind,
     count_letters,
@@ -195,6 +196,7 @@ def _page(
     seen = set(map(id, visible))
     unseen = sum(count_letters(it.text) for it in found.visible if id(it) not in seen)
     hidden_chars = found.hidden_chars + unseen + source.hidden.remove(page)
+    hidden_chars += use_shown_text(source.pdf, page, number)
     before = len(source.type_lines or ())
     with with_annotations(source.pdf, page, placed) as complete:
         text, is_unreadable = _readable_text(page, number, source.type_lines)
