@@ -28,7 +28,8 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
-from mcp_tools_proxy.cli.documents.folder_import import FolderOptions, import_folder
+from mcp_tools_proxy.cli.documents.folder_import import import_folder
+from mcp_tools_proxy.cli.documents.folder_options import FolderOptions
 from mcp_tools_proxy.cli.documents.import_facts import (
     Expires,
     OwnDate,

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,11 +15,11 @@ from mcp_tools_proxy.cli.documents.document_files import all_heads
 from mcp_tools_proxy.cli.documents.document_stores import Unusable, open_writer
 from mcp_tools_proxy.cli.documents.file_digests import FileDigests, KnownDigest
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
-from mcp_tools_proxy.cli.documents.file_options import FileOptions, OptionsOf
 from mcp_tools_proxy.cli.documents.files_progress import files_progress
+from mcp_tools_proxy.cli.documents.folder_options import FileOptions, FolderOptions, OptionsOf
 from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
-from mcp_tools_proxy.cli.documents.rights_file import RightsFile, RightsRule
+from mcp_tools_proxy.cli.documents.rights_file import RightsRule
 from mcp_tools_proxy.cli.documents.source_folder import (
     FileStamp,
     SourceFiles,
@@ -46,7 +46,6 @@ from mcp_tools_proxy.documents.importers.import_worker import MEMORY_BYTES
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.storage.cache_folder import default_folder
 from mcp_tools_proxy.wire.text import printable, quote
@@ -71,28 +70,6 @@ _OTHER_FOLDER = (
 _TOO_LARGE = "has over 1 GiB, the memory of an import: cut it into parts"
 
 _CONFLICT = "the document was changed by another program during the import; run the import again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderOptions:
-    """The options of one import of a folder; an empty ``include`` is every file.
-
-    ``is_named``: an operator named the source, so its documents may come from any folder.
-    """
-
-    source: str = ""
-    is_named: bool = False
-    include: tuple[str, ...] = ()
-    rights_path: Path | None = None
-    rights: RightsFile = field(default_factory=RightsFile)
-    jobs: int | None = None
-    adopts: bool = False
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """Facts in the command's options: if they change, files are imported again."""
-    reads_all: bool = False
-    is_dry_run: bool = False
-    prunes: bool = False
-    prunes_all: bool = False
 
 
 Complete = Callable[[Document, DocumentHead | None], Document]
@@ -191,7 +168,7 @@ class FolderImport:
         has_ocr = bool(options_of("", "", ()).ocr_languages)
         self._not_a_document = f"not a document ({IMPORTER_VERSION}{', OCR' if has_ocr else ''}): "
         """Begins an entry that has no digest; a new version, or OCR, reads the file again."""
-        self._file_options = FileOptions(options.rights, options_of, options.facts)
+        self._file_options = FileOptions(options, options_of)
 
     async def run(self) -> bool:
         """Import and remove documents, and print the result; return whether all succeeded."""

@@ -1,29 +1,51 @@
-"""The options for the files of a folder, and the version of the importer that they make."""
+"""The options of an import of a folder, and for each of its files."""
 
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from hashlib import sha256
+from pathlib import Path
 
 from mcp_tools_proxy.cli.documents.import_plan import PlannedFile
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile
 from mcp_tools_proxy.documents.importers.base import IMPORTER_VERSION, ImportOptions
 from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 OptionsOf = Callable[[str, str, Sequence[str]], ImportOptions]
 """Returns the options for a path, a doc_id and tags in addition to those of the command."""
 
 
-class FileOptions:
-    """The options for each file of a folder; ``facts`` are those in the command's options."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderOptions:
+    """The options of one import of a folder; an empty ``include`` is every file.
 
-    def __init__(
-        self, rights: RightsFile, options_of: OptionsOf, facts: Mapping[str, object]
-    ) -> None:
-        self._rights = rights
+    ``is_named``: an operator named the source, so its documents may come from any folder.
+    """
+
+    source: str = ""
+    is_named: bool = False
+    include: tuple[str, ...] = ()
+    rights_path: Path | None = None
+    rights: RightsFile = field(default_factory=RightsFile)
+    jobs: int | None = None
+    adopts: bool = False
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """Facts in the command's options: if they change, files are imported again."""
+    reads_all: bool = False
+    is_dry_run: bool = False
+    prunes: bool = False
+    prunes_all: bool = False
+
+
+class FileOptions:
+    """The options for each file of a folder, and the version of the importer that they make."""
+
+    def __init__(self, options: FolderOptions, options_of: OptionsOf) -> None:
+        self._rights = options.rights
+        self._facts = options.facts
         self._options_of = options_of
-        self._facts = facts
         self._importers: dict[tuple[tuple[str, ...], bool, str | None], str] = {}
         """Versions of importers with options, by what differs between the files."""
 
