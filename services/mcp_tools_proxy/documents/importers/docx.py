@@ -270,7 +270,6 @@ class WordStory:
             "w_p": self._paragraph,
             "w_tbl": self._table,
             **dict.fromkeys(_WRAPPERS, self._inside),
-            "mc_AlternateContent": self._alternatives,
         }
 
     def read(self, parent: Element) -> Iterator[Block]:
@@ -292,13 +291,6 @@ class WordStory:
             read = self._readers.get(child.tag)
             if read is not None:
                 yield from read(child)
-
-    def _alternatives(self, element: Element) -> Iterator[Block]:
-        for form in element:
-            blocks = list(self._inside(form))
-            yield from blocks
-            if blocks:
-                return
 
     def _nested(self, parent: Element, place: StoryPlace) -> list[Block]:
         if self._kind in {"note", "running title"}:

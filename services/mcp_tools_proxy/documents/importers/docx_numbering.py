@@ -238,10 +238,9 @@ def letters_of(value: int, first: str) -> str:
 
 def _read_level(element: Element) -> _ListLevel:
     number_format, zeros = _text(element, "numFmt"), 0
-    custom = next(element.iterfind("mc_AlternateContent/mc_Choice/w_numFmt"), None)
-    if custom is not None:  # "01, 02, 03, ..."
-        number_format = custom.get("w_val", "")
-        first = custom.get("w_format", "").partition(",")[0]
+    if number_format == "custom":  # "01, 02, 03, ..."
+        formats = (it.get("w_format", "") for it in element.iterfind("w_numFmt"))
+        first = next(formats, "").partition(",")[0]
         zeros = len(first) if first.isdecimal() and len(first) < 10 else 0
     elif number_format == "decimalZero":
         zeros = 2

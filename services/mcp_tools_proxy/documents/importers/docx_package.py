@@ -25,7 +25,6 @@ _PREFIXES = {
     f"{_STRICT}/drawingml/main": "a",
     f"http://{_OFFICE}/drawingml/2006/diagram": "dgm",
     f"{_STRICT}/drawingml/diagram": "dgm",
-    f"http://{_OFFICE}/markup-compatibility/2006": "mc",
     f"{_SHAPES}/2010/wordprocessingShape": "wps",
     f"{_SHAPES}/2010/wordml": "w14",
     "urn:schemas-microsoft-com:vml": "v",
