@@ -107,7 +107,8 @@ class _WordFile:
         self._root = self._package.root()
         body = self._root.find("w_body")
         self._sections = [] if body is None else list(section_properties(body))
-        self.shapes = WordShapes(self.colours, page_area(self._sections))
+        self.page = page_area(self._sections)
+        self.shapes = WordShapes(self.colours, self.page)
         self.state = WordState(
             self.styles, self.shapes, with_link_targets=options.with_link_targets
         )
@@ -335,12 +336,26 @@ class WordStory:
         return self._file.styles.paragraph(style).get(name) if own is None else own
 
     def _is_out_of_sight(self, properties: Element | None, style: str) -> bool:
-        """Return whether the lines of a paragraph have no height, or its frame is off the page."""
+        """Return whether the lines of a paragraph have no height, or are off the page."""
         frame = self._property(properties, style, "w_framePr")
         return (
             self._place.is_unseen
             or _is_flat(self._property(properties, style, "w_spacing"), "w_line", "w_lineRule")
             or (frame is not None and self._file.shapes.is_frame_off(frame))
+            or self._is_indent_off(properties, style)
+        )
+
+    def _is_indent_off(self, properties: Element | None, style: str) -> bool:
+        own = None if properties is None else properties.find("w_ind")
+        of_style = self._file.styles.paragraph(style).get("w_ind")
+        indents = {
+            name: value for it in (of_style, own) if it is not None for name, value in it.items()
+        }
+        alignment = self._property(properties, style, "w_jc")
+        return bool(indents) and self._file.page.is_indent_off(
+            indents,
+            "" if alignment is None else alignment.get("w_val", ""),
+            "column" if self._kind == "body" else "cell",
         )
 
     def _behind(self, properties: Element | None, style: str) -> Colour | None:

@@ -1,6 +1,7 @@
 """Sections of Word files: where they start, and the area of their pages."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -33,6 +34,25 @@ class PageArea(NamedTuple):
             farthest = length if is_vertical and base != "margin" else margin
         size = length if size is None else size
         return farthest + place + size <= 0 or place >= length
+
+    def is_indent_off(self, indents: Mapping[str, str], alignment: str, base: str) -> bool:
+        """Return whether the indentation (attributes of ``w_ind``) moves text off the page.
+
+        Lines that start a page's width before it are taken as short unless they end elsewhere.
+        """
+        left, right = (
+            _twips(indents.get(f"w_{first}") or indents.get(f"w_{second}"))
+            for first, second in (("start", "left"), ("end", "right"))
+        )
+        left -= _twips(indents.get("w_hanging"))
+        size = max(self.width - 2 * self.left - left - right, 0)
+        if alignment in ("", "left", "start", "both"):
+            size = min(size, self.width)
+        return self.is_off(left, size, base, is_vertical=False)
+
+
+def _twips(text: str | None) -> int:
+    return int(text) * TWIP if text and re.fullmatch(r"-?\d{1,6}", text) else 0
 
 
 def page_area(sections: list[Element]) -> PageArea:

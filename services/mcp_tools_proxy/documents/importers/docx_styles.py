@@ -26,7 +26,7 @@ _USED = frozenset(
     {
         *("w_vanish", "w_sz", "w_color", "w_highlight", "w_shd", "w14_textFill"),
         *("w14_textOutline", "w_b", "w_i", "w_caps", "w_vertAlign", "w_position", "w_rFonts"),
-        *("w_rStyle", "w_lang", "w_pageBreakBefore", "w_ind", "w_spacing", "w_framePr"),
+        *("w_rStyle", "w_lang", "w_pageBreakBefore", "w_ind", "w_spacing", "w_framePr", "w_jc"),
     }
 )
 """Properties that are read. Styles can have any others, which 100,000 derived ones would copy."""
