@@ -383,6 +383,27 @@ def test_the_rights_file_sets_readers_and_tags(
     assert stored(root, "e").readers == Readers()
 
 
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+def test_patterns_without_an_effect_are_named(
+    run: Run, share: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    rights = tmp_path / "rights.json"
+    used = [{"path": path, "readers": {"roles": ["hr"]}} for path in ("/b/**", "B/**", "*")]
+    unused: list[dict[str, object]] = [
+        {"path": path, "readers": {}} for path in ("b/", "b", "none/**", "../**")
+    ]
+    rights.write_text(json.dumps({"files": unused + used}))
+    result = imported(
+        run, share, "--rights", rights, "--include", "B/", "--include", "*.md", *option
+    )
+    assert (result["exit_code"], len(result["imported"])) == (0, 6)
+    named = [it["message"] for entry in result["warnings"] for it in entry["warnings"]]
+    assert [it.split('"')[1] for it in named] == ["b/", "b", "none/**", "../**", "B/**"]
+    assert ['"b/**"' in it for it in named[:4]] == [True, True, False, False]
+    assert all(it in result["stderr"] for it in named)
+    assert '--include "B/": matches no file; did you mean "b/**"?' in result["stderr"]
+
+
 def test_half_of_a_file_is_not_stored(
     run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,7 @@ class FolderImport:
                 include=self._options.include,
                 adopts=self._options.adopts,
             )
+            await asyncio.to_thread(self._warn_of_unused_patterns)
             for path, reason in sorted(found.skipped.items()):
                 _report(path, reason)
             for path, reason in sorted(found.failed.items()):
@@ -207,6 +208,30 @@ class FolderImport:
         except OSError as error:
             raise Unusable(f"{self._folder.root} cannot be listed: {error.strerror}") from error
         return self._found
+
+    def _warn_of_unused_patterns(self) -> None:
+        """Report patterns of the options without an effect, such as misspelt ones. Blocks."""
+        paths, rights_path = self._found.files, self._options.rights_path
+        if not paths:
+            return
+        for pattern in self._options.include:
+            if not any(matches(path, [pattern]) for path in paths):
+                _report(f"--include {quote(pattern)}", self._found.why_unused(pattern))
+        if rights_path is None:
+            return
+        rules = self._options.rights.files
+        used = {id(self._options.rights.rule_of(path)) for path in paths}
+        for rule in rules:
+            if id(rule) in used:
+                continue
+            if any(matches(path, [rule.path], ignore_case=True) for path in paths):
+                reason = "never applies, as earlier rules match its files"
+            else:
+                reason = self._found.why_unused(rule.path)
+            message = f"rule {quote(rule.path)} {reason}"
+            entry = {"code": "unused_rule", "message": message, "advice": None}
+            self._warnings.append({"file": str(rights_path), "warnings": [entry]})
+            _report(str(rights_path), message)
 
     def _set_aside_others(self, known: Mapping[str, KnownDigest]) -> None:
         """Skip the files without a known suffix whose content is not a document. Blocks."""

@@ -11,15 +11,16 @@ from mcp_tools_proxy.domain.document import ImportWarning
 
 
 class Advice(NamedTuple):
-    """One sentence for each entry; ``in_folder`` is that of the CLI for a file of a folder.
+    """One sentence for each entry; ``in_folder`` is that for a file of a folder.
 
-    A single import of such a file would be another document.
+    A single import of such a file would be another document. The CLI adds ``folder_options``.
     """
 
     cli: str
     http: str
     console: str
     in_folder: str
+    folder_options: str = ""
 
 
 class ImportEntry(Enum):
@@ -32,9 +33,6 @@ class ImportEntry(Enum):
 
 def _same(text: str) -> Advice:
     return Advice(text, text, text, text)
-
-
-_OF_FOLDER = "Correct the file in its folder, or import the folder again with other options."
 
 
 _ADVICE: Mapping[str, Advice] = {
@@ -64,8 +62,9 @@ _ADVICE: Mapping[str, Advice] = {
         "--encoding windows-1252, or its encoding.",
         http="If letters are wrong, upload the file again with its charset in Content-Type.",
         console="If letters are wrong, save the file as UTF-8, then add it again.",
-        in_folder="If letters are wrong, import the folder again with the same options, but "
-        "--include {include} --encoding windows-1252, or its encoding.",
+        in_folder="If letters are wrong, import the folder again with the encoding of the file.",
+        folder_options="Use the same options, but --include {include} --encoding windows-1252, or "
+        "its encoding.",
     ),
     WarningCode.LOST_EQUATION: _same("Compare the equations with the file."),
     WarningCode.FORMULAS_WITHOUT_VALUES: Advice(
@@ -85,8 +84,9 @@ def advice_on(warning: ImportWarning, entry: ImportEntry, path: str | None) -> s
     advice = _ADVICE.get(warning.code)
     if advice is None:
         return None
-    if path is None or advice.in_folder == advice.cli:
+    if path is None:
         return str(getattr(advice, entry.value))
-    if entry is not ImportEntry.CLI:
-        return _OF_FOLDER
-    return advice.in_folder.format(include=shlex.quote(f"/{glob.escape(path)}"))
+    if entry is not ImportEntry.CLI or not advice.folder_options:
+        return advice.in_folder
+    include = shlex.quote(f"/{glob.escape(path)}")
+    return f"{advice.in_folder} {advice.folder_options.format(include=include)}"

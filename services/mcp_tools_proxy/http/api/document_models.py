@@ -43,7 +43,13 @@ MAX_READERS = 1_000
 """Limit of users, and of roles, in a query."""
 
 
-class DocumentsQuery(BaseModel):
+class _StrictQuery(BaseModel):
+    """A query whose unknown parameters are refused: `reader_users` opened a document to all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class DocumentsQuery(_StrictQuery):
     """Query of GET /internal/documents."""
 
     tenant_id: Annotated[
@@ -75,7 +81,7 @@ class DocumentsQuery(BaseModel):
         return self
 
 
-class RemovalQuery(BaseModel):
+class RemovalQuery(_StrictQuery):
     """Query that removes several documents of a tenant."""
 
     tenant_id: Annotated[Identifier, Field(description="The documents' tenant.")]
@@ -87,7 +93,7 @@ class RemovalQuery(BaseModel):
     ] = True
 
 
-class DocumentQuery(BaseModel):
+class DocumentQuery(_StrictQuery):
     """Query that names one document."""
 
     tenant_id: Annotated[Identifier, Field(description="The document's tenant.")]
