@@ -11,9 +11,11 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
+    WarningCode,
     build_document,
     lost_equations,
     one_line,
+    warning,
 )
 from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import (
@@ -67,6 +69,8 @@ from mcp_tools_proxy.domain.document import Document, ImportWarning
 
 _LONGEST_HEADING = 300
 """Longer paragraphs with an outline level are text: clauses of contracts."""
+
+_ONLY_INSERTED = "has its text in inserted documents, which are not read: save it in Word"
 
 _LIST_MARKER = re.compile(r"-|\d{1,9}[.)]")
 
@@ -138,7 +142,7 @@ class _WordFile:
         footers = self._running_titles(sections, "footer")
         blocks = [*headers, *blocks, *footers]
         if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
-            raise ImportFailed(EMPTY)
+            raise ImportFailed(_ONLY_INSERTED if self._package.inserted_documents else EMPTY)
         pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
         title = own_title(" ".join(self._title)) or self._property_title() or self._first_heading
         return build_document(
@@ -245,6 +249,9 @@ class _WordFile:
 
     def _warnings(self) -> Iterator[ImportWarning]:
         yield from lost_equations(self.state.equations.unknown + self.state.lost_pictures)
+        if count := self._package.inserted_documents:
+            what = "inserted document was" if count == 1 else "inserted documents were"
+            yield warning(WarningCode.INSERTED_DOCUMENTS, f"{count} {what} left out")
 
 
 class WordStory:
@@ -347,14 +354,9 @@ class WordStory:
 
     def _is_indent_off(self, properties: Element | None, style: str) -> bool:
         own = None if properties is None else properties.find("w_ind")
-        of_style = self._file.styles.paragraph(style).get("w_ind")
-        indents = {
-            name: value for it in (of_style, own) if it is not None for name, value in it.items()
-        }
-        alignment = self._property(properties, style, "w_jc")
-        return bool(indents) and self._file.page.is_indent_off(
-            indents,
-            "" if alignment is None else alignment.get("w_val", ""),
+        return self._file.page.is_indent_off(
+            (self._file.styles.paragraph(style).get("w_ind"), own),
+            self._property(properties, style, "w_jc"),
             "column" if self._kind == "body" else "cell",
         )
 

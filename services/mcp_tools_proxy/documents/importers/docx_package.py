@@ -66,6 +66,11 @@ class WordPackage:
         """Whether the file contains pictures."""
         return any("/media/" in name for name in self._names)
 
+    @property
+    def inserted_documents(self) -> int:
+        """The number of other files whose text Word shows within this one."""
+        return sum(it.kind in ("aFChunk", "subDocument") for it in self.links.values())
+
     def root(self) -> Element:
         """Return the text. Raises ImportFailed."""
         root = self.part(self.main)

@@ -73,6 +73,12 @@ _ADVICE: Mapping[str, Advice] = {
         console="Save the file in a spreadsheet program, then add it again.",
         in_folder="Save the file in a spreadsheet program, then import the folder again.",
     ),
+    WarningCode.INSERTED_DOCUMENTS: Advice(
+        cli="Save the file in Word, then import it again with --replace.",
+        http="Save the file in Word, then upload it again.",
+        console="Save the file in Word, then add it again.",
+        in_folder="Save the file in Word, then import the folder again.",
+    ),
 }
 
 
