@@ -1,24 +1,34 @@
-"""Compares the ActualText of marked content of PDF pages with the letters that they show.
+"""Compares text that a PDF states, an ActualText or a value, with the letters that it shows.
 
-PDFium reads an ActualText in place of the glyphs, so it can plant text that readers do not see.
+PDFium reads an ActualText in place of the glyphs, and the value of a field in place of its
+appearance, so both can plant text that readers do not see.
 """
 
 import unicodedata
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from ctypes import addressof
+from dataclasses import replace
 from typing import Any
 
-from pypdfium2 import PdfDocument, PdfPage, raw
+from pypdfium2 import PdfDocument, PdfPage, PdfTextPage, raw
 
-from mcp_tools_proxy.documents.importers.glyph_codes import MOST_UNMAPPED
-from mcp_tools_proxy.documents.importers.pdf_annotations import count_letters
+from mcp_tools_proxy.documents.importers.base import clean
+from mcp_tools_proxy.documents.importers.glyph_codes import (
+    MOST_UNMAPPED,
+    glyph_code_objects,
+    may_have_glyph_codes,
+)
+from mcp_tools_proxy.documents.importers.pdf_annotations import Annotation, count_letters, open_pdf
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MOST_OBJECTS = 50_000
 """Limit per page; text after that keeps its ActualText."""
 
 _MOST_DEPTH = 6
+_MOST_VALUES = 1_000
+"""Limit per page; more values are not compared."""
 
 
 @dataclass(slots=True)
@@ -56,6 +66,79 @@ def use_shown_text(pdf: PdfDocument, page: PdfPage, number: int) -> int:
             for mark in marks:
                 raw.FPDFPageObj_RemoveMark(shape, mark)
     return sum(count_letters(stated.get(it, nothing).text) for it in differing)
+
+
+class ShownValues:
+    """Reads the appearances of a PDF's fields and text boxes; needs a copy, whose pages change."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._opened = ExitStack()
+        self._copy: PdfDocument | None = None
+
+    def close(self) -> None:
+        """Close the copy."""
+        self._opened.close()
+
+    def use(self, annotations: Sequence[Annotation], number: int) -> tuple[list[Annotation], int]:
+        """Replace values by what a page shows; return the annotations, and the letters replaced.
+
+        Without a readable appearance, a value stays. ``number`` is that of the page, from 1.
+        """
+        used, letters = list(annotations), 0
+        places = [at for at, it in enumerate(annotations) if it.is_drawn]
+        if not places:
+            return used, letters
+        if self._copy is None:
+            self._copy = self._opened.enter_context(open_pdf(self._data))
+        with _appearances(self._copy, number - 1) as textpage:
+            shown = _Appearances(textpage)
+            for at in places[:_MOST_VALUES] if textpage.count_chars() else ():
+                text = shown.replacement(used[at])
+                if text is not None:
+                    stated = Counter(_letters(used[at].text))
+                    if not stated <= Counter(_letters(text)):  # "1,000.00" shows all of "1000"
+                        letters += stated.total()
+                    used[at] = replace(used[at], text=text)
+        return used, letters
+
+
+@contextmanager
+def _appearances(pdf: PdfDocument, index: int) -> Iterator[PdfTextPage]:
+    """Yield the text of the appearances of a page, which become part of the page."""
+    with closing(pdf[index]) as page:  # PDFium makes those that NeedAppearances asks for
+        others = raw.FPDFPage_CountObjects(page)
+        raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)  # adds them after the others
+    with closing(pdf[index]) as page:
+        for at in range(others):
+            raw.FPDFPageObj_SetIsActive(raw.FPDFPage_GetObject(page, at), 0)
+        with closing(page.get_textpage()) as textpage:
+            codes = glyph_code_objects(textpage) if may_have_glyph_codes(textpage) else []
+        for it in codes:
+            raw.FPDFPageObj_SetIsActive(it, 0)
+        with closing(page.get_textpage()) as textpage:
+            yield textpage
+
+
+class _Appearances:
+    """The text of the appearances of a page."""
+
+    def __init__(self, textpage: PdfTextPage) -> None:
+        self._textpage = textpage
+        self._letters = _letters(textpage.get_text_range())
+
+    def replacement(self, value: Annotation) -> str | None:
+        """Return the text that is shown in place of a value; None if the value is shown."""
+        text = clean(self._textpage.get_text_bounded(*value.box).replace("\r\n", "\n")).strip()
+        shown, stated = _letters(text), _letters(value.text)
+        if not shown or not _differ(value.text, _Span(text)):
+            return None
+        if value.is_list:
+            chosen = [it for it in value.text.split(", ") if _letters(it) in shown]
+            text = ", ".join(chosen) or text
+            return text if text != value.text else None
+        is_cut = shown in stated and stated in self._letters  # by the frame of its field
+        return None if is_cut else text
 
 
 def _texts(page: PdfPage) -> Iterator[Any]:
