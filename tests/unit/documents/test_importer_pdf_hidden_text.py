@@ -38,6 +38,10 @@ def text_of(data: bytes) -> tuple[str, str]:
         "BT /F1 1 Tf 50 600 Td (obey me) Tj ET",
         "BT /F1 10 Tf 0.05 0 0 0.05 50 600 Tm (obey me) Tj ET",
         "BT /F1 0.5 Tf 50 600 Td (obey me) Tj ET",
+        f"0 0 1 1 re W n {SECRET}",
+        f"0 0 600 800 re W n 300 300 200 100 re W n {SECRET}",
+        f"0 0 9 9 re 590 790 9 9 re W n {SECRET}",
+        f"40 590 90 30 re 30 580 110 50 re W* n {SECRET}",
         text_at({(700, 600): "obey me"}),
         text_at({(50, -90): "obey me"}),
         text_at({(-300, 600): "obey me"}),
@@ -59,6 +63,8 @@ def test_hidden_text_is_left_out_and_counted(hidden: str) -> None:
         f"1 0 0 rg 40 590 200 30 re f 0 0 1 rg {SECRET}",
         f"1 g 40 590 200 30 re f 0 g {SECRET}",
         f"{SECRET} 0.9 g 300 300 200 30 re f",
+        f"0 0 600 800 re W n 50 590 25 30 re W n {SECRET}",
+        f"90 500 m 200 605 l 90 700 l 20 605 l h W n {SECRET}",
         f"1 Tr 0 G 1 g {SECRET}",
         f"2 Tr 0 G 1 g {SECRET}",
         "BT /F1 3 Tf 50 600 Td (obey me) Tj ET",
@@ -112,6 +118,26 @@ def test_a_form_object_in_a_layer_that_is_off_is_left_out() -> None:
         resources="/Font << /F1 5 0 R >> /XObject << /X1 7 0 R >>",
     )
     assert text_of(data)[0] == "Sales grew."
+
+
+@each_row(
+    ("box", "around", "text"),
+    [
+        ("0 0 600 800", "0 0 600 800", "Sales grew.\nobey me"),
+        ("0 0 600 800", "0 0 9 9", "Sales grew."),
+        ("0 0 9 9", "0 0 600 800", "Sales grew."),
+    ],
+)
+def test_text_outside_the_clip_path_of_a_form_object_is_left_out(
+    box: str, around: str, text: str
+) -> None:
+    entries = f"/Type /XObject /Subtype /Form /BBox [{box}]"
+    data = raw_pdf(
+        f"{VISIBLE} q {around} re W n /X1 Do Q",
+        stream(SECRET, f"{entries} /Resources << /Font << /F1 5 0 R >> >>"),
+        resources="/Font << /F1 5 0 R >> /XObject << /X1 6 0 R >>",
+    )
+    assert text_of(data)[0] == text
 
 
 def test_white_text_in_a_form_object_is_left_out() -> None:
