@@ -379,6 +379,20 @@ def test_hidden_text_in_a_box_off_the_page_and_in_small_styles_is_left_out() -> 
     assert document.warnings[0].message == "9 letters of hidden text were left out"
 
 
+def test_struck_text_is_marked() -> None:
+    body = paragraph_xml(
+        "EUR ",
+        run_xml("300", "<w:strike/>"),
+        run_xml(" and "),
+        run_xml("400", "<w:dstrike/>"),
+        run_xml(" 250", '<w:strike w:val="0"/>'),
+        properties='<w:outlineLvl w:val="0"/>',
+    )
+    document = imported(body)
+    assert document.pages == ("# EUR ~~300~~ and ~~400~~ 250",)
+    assert document.title == "EUR 300 and 400 250"
+
+
 def test_capitals_by_format_are_capitals() -> None:
     assert text_of(paragraph_xml(run_xml("Annex one", "<w:caps/>"))) == "ANNEX ONE"
 

@@ -297,6 +297,12 @@ def test_exponents_links_and_notes() -> None:
     )
 
 
+def test_struck_text_is_marked() -> None:
+    styles = style("T1", 'style:text-line-through-style="solid"')
+    body = '<text:p>EUR <text:span text:style-name="T1">300</text:span> 250</text:p>'
+    assert imported(body, styles).pages == ("EUR ~~300~~ 250",)
+
+
 def test_deletions_are_left_out_and_comments_are_marked() -> None:
     body = (
         "<text:tracked-changes><text:changed-region><text:deletion><text:p>gone</text:p>"

@@ -83,6 +83,13 @@ def test_paragraphs_of_a_body_are_nested_items() -> None:
     assert imported(pptx_of(body)).pages == ("- Costs\n  - Travel\n\n1. Step\n\nPlain",)
 
 
+def test_struck_text_is_marked() -> None:
+    runs = "".join(
+        paragraph_xml("x", run=f'<a:rPr strike="{it}"/>') for it in ("sngStrike", "noStrike")
+    )
+    assert imported(pptx_of(shape_xml(runs))).pages == ("~~x~~\n\nx",)
+
+
 def test_superscripts_and_line_breaks_stay() -> None:
     text = (
         '<a:p><a:r><a:t>Area in m</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>2</a:t></a:r>'

@@ -551,7 +551,7 @@ _BLANKS = f" \t\r\n\v\xa0{PAGE_START}"
 def _heading(runs: list[Run], level: int, label: str, page_starts: int) -> Block:
     start = f"{label} " if label else ""
     marks = PAGE_START * page_starts + "#" * min(level, 6)
-    plain = [(text, RunStyle(script=style.script, verbatim=style.verbatim)) for text, style in runs]
+    plain = [(text, style._replace(link="", bold=False, italic=False)) for text, style in runs]
     text = one_line(render_runs(plain, can_start_block=False))
     return Block(text=f"{marks} {start}{text}", flat=start + _plain(runs), level=level)
 

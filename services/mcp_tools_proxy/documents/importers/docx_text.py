@@ -317,6 +317,7 @@ class ParagraphText:
             text = _with_symbols(text.upper() if form.is_upper_case else text, form.font)
             style = RunStyle(
                 link=self._link,
+                struck=form.is_struck,
                 bold=form.is_bold,
                 italic=form.is_italic,
                 script=form.script,

@@ -28,6 +28,7 @@ from mcp_tools_proxy.documents.importers.html_styles import (
     Drawing,
     is_block,
     is_closed_box,
+    is_struck,
     page_appearance,
     script_tag,
 )
@@ -65,6 +66,7 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOLD = frozenset({"b", "strong"})
 _ITALIC = frozenset({"i", "em"})
+_STRUCK = frozenset({"s", "del", "strike"})
 _CODE = frozenset({"code", "samp", "tt"})
 _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
@@ -253,9 +255,11 @@ class PageWalk:
             return None
         self._appearance = seen
         style = self._style
+        is_struck_here = style.struck or tag in _STRUCK or is_struck(declared)
+        self._style = style._replace(struck=is_struck_here)
         leave = self._open(node, tag, attributes, declared)
         if leave is None:
-            self._appearance = before
+            self._style, self._appearance = style, before
             return None
         inner = leave
 
@@ -394,9 +398,11 @@ class PageWalk:
     def _cell(self, node: "LexborNode", ancestors: "list[LexborNode]") -> str:
         """Return the text of a table cell on one line."""
         seen = self._appearance
-        for ancestor in (*ancestors, node):
-            _, seen = self._styles(ancestor, seen)
         style = self._style._replace(bold=False)
+        for ancestor in (*ancestors, node):
+            declared, seen = self._styles(ancestor, seen)
+            if is_struck(declared):
+                style = style._replace(struck=True)
         walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=style)
         walk.read(node)
         return " ".join(walk.text().split())

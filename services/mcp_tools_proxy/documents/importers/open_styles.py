@@ -151,6 +151,8 @@ def _own_look(style: Element) -> Mapping[str, str]:
         if size := properties.get("fo:font-size"):
             is_tiny = _is_at_most(size, SMALLEST_POINTS) or _is_at_most(size, _LEAST_PERCENT, "%")
             look["font-size"] = "0" if is_tiny else size
+        if line := properties.get("style:text-line-through-style"):
+            look["text-decoration"] = "none" if line == "none" else "line-through"
         if _is_at_most(properties.get("style:row-height"), _SMALLEST_ROW):
             look["display"] = "none"
     return look

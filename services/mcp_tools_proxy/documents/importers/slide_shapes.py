@@ -437,6 +437,8 @@ class SlideReader:
         if baseline:
             tag = "sup" if baseline > 0 else "sub"
             html = f"<{tag}>{html}</{tag}>"
+        if properties.get("strike", "noStrike") != "noStrike":
+            html = f"<s>{html}</s>"
         if properties.get("b") in ("1", "true"):
             html = f"<b>{html}</b>"
         link = child(properties, "a:hlinkClick")
