@@ -10,6 +10,8 @@ from tests.api.document_operator import (
     CONTENT,
     DOC,
     LIST,
+    NEW,
+    NOTE,
     Operator,
     operated,
     outcome,
@@ -150,6 +152,31 @@ async def test_unknown_facts_are_refused(operator: Operator) -> None:
         "PUT", FACTS, params=DOC, json={"expires": "x"}, headers=operator.headers
     )
     assert outcome(put) == (422, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "unknown", "meant"),
+    [
+        ("PUT", CONTENT, "reader_users", "reader_user"),
+        ("PUT", CONTENT, "titel", "title"),
+        ("PUT", CONTENT, "encoding", None),
+        ("GET", FACTS, "docid", "doc_id"),
+        ("DELETE", LIST, "tags", "tag"),
+        ("GET", LIST, "tag", None),
+    ],
+)
+async def test_an_unknown_parameter_is_refused(
+    operator: Operator, method: str, path: str, unknown: str, meant: str | None
+) -> None:
+    query = {"tenant_id": DOC["tenant_id"], unknown: "x"}
+    if path != LIST:
+        query |= DOC
+    answer = await operator.send(method, path, query, NOTE if method == "PUT" else None, **NEW)
+    assert outcome(answer) == (422, "INVALID_REQUEST")
+    error = answer.json()["error"]
+    assert error["details"]["field"] == unknown
+    assert (f'did you mean "{meant}"' in error["message"]) is (meant is not None)
+    assert (await operator.send("GET", LIST)).json()["documents"] == []
 
 
 async def test_warnings_have_advice_for_the_api(operator: Operator) -> None:

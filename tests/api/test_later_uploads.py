@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from mcp_tools_proxy.http.api import shared_upload_statuses, upload_queue, upload_statuses
 from mcp_tools_proxy.http.api.document_upload import Uploaded, Uploads
 from mcp_tools_proxy.http.api.upload_queue import UploadQueue
+from mcp_tools_proxy.http.api.upload_statuses import UploadStatus, UploadStatuses
+from mcp_tools_proxy.storage.cache_folder import make_private
 from mcp_tools_proxy.storage.files import write_atomically
 from tests.api.document_operator import (
     CONTENT,
@@ -227,6 +230,33 @@ async def test_an_unfinished_upload_of_an_ended_process_is_lost(tmp_path: Path) 
             assert (status["state"], status["status_code"]) == ("failed", 503)
             assert status["answer"]["error"]["code"] == "SHUTTING_DOWN"
         assert (await status_of(after, done.headers["location"]))["status_code"] == 201
+
+
+async def test_uploads_at_once_do_not_refuse_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(folder: Path) -> None:
+        make_private(folder)
+        time.sleep(0.05)  # the other uploads begin meanwhile
+
+    def status() -> UploadStatus:
+        return UploadStatus(
+            upload_id=UploadStatuses.new_id(),
+            tenant_id="acme",
+            doc_id="a",
+            state="queued",
+            accepted_at=datetime.now(UTC),
+        )
+
+    folder = tmp_path / "cache" / "uploads"
+    folder.mkdir(parents=True)
+    (folder / "removed.json").symlink_to("a file that was removed after it was listed")
+    monkeypatch.setattr(upload_statuses, "make_private", slowly)
+    statuses = UploadStatuses(folder)
+    kept = [status() for _ in range(4)]
+    await asyncio.gather(*map(statuses.keep, kept))
+    assert [await statuses.find(it.upload_id) for it in kept] == kept
+    statuses.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -150,6 +151,12 @@ async def test_one_replica_at_a_time_finds_the_documents_of_a_database(
         assert len(third) == 1
     for replica in replicas:
         await replica.close()
+
+
+@pytest.mark.parametrize("rules", [("*:30d", "law:never"), ("Law:1d", "x:1d", "law:never")])
+def test_a_rule_without_effect_is_refused(rules: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=f"{rules[-1]} never applies, as {re.escape(rules[0])}"):
+        parse_rules(rules)
 
 
 @pytest.mark.parametrize("text", ["minutes", "minutes:", ":30d", "a:30", "a:0d", "a:30d:", "a:x"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -86,6 +87,34 @@ def test_other_options_import_the_files_again(run: Run, root: Path, share: Path)
     with_ocr = imported(run, share, "--language", "de", "--ocr-languages", "eng")
     assert with_ocr["unchanged"] == 6  # text needs no OCR
     assert stored(root, "a").language == "de"
+
+
+@pytest.mark.parametrize("path", ["b/it's [1] *.txt", "top.txt"])
+def test_advice_on_a_doubtful_encoding_is_about_the_same_document(
+    run: Run, root: Path, tmp_path: Path, path: str
+) -> None:
+    folder, rights = tmp_path / "texts", tmp_path / "rights.json"
+    write(folder, "c.md", "deeper/top.txt", "b/it's 1 x.txt", path)
+    (folder / path).write_bytes("Zażółć gęślą jaźń, Łódź.\n".encode("mac-latin2"))
+    rules = [{"path": "**", "readers": {"roles": ["hr"]}, "tags": ["hr"]}]
+    rights.write_text(json.dumps({"files": rules}))
+    options = ["--source", "handbook", "--rights", rights]
+    (warned,) = imported(run, folder, *options)["warnings"]
+    (warning,) = warned["warnings"]
+    assert warning["code"] == "guessed_encoding"
+    advised = shlex.split(warning["advice"].partition(" but ")[2].partition(", or")[0])
+    assert advised[-2:] == ["--encoding", "windows-1252"]
+    advised[-1] = "mac-latin2"
+    again = imported(run, folder, *options, *advised)
+    assert (files_of(again["imported"]), again["warnings"]) == ([path], [])
+    assert len(doc_ids(run)) == 4
+    document = stored(root, again["imported"][0]["doc_id"])
+    assert "Zażółć gęślą" in document.pages[0]
+    assert document.source is not None
+    assert document.source[:2] == ("handbook", path)
+    assert (document.readers, document.tags) == (Readers(roles=frozenset({"hr"})), ("hr",))
+    assert imported(run, folder, *options, "--checksum")["unchanged"] == 4
+    assert imported(run, folder, *options, "--language", "pl")["warnings"] == []
 
 
 def test_a_run_on_another_machine_imports_nothing_again(
@@ -352,6 +381,27 @@ def test_the_rights_file_sets_readers_and_tags(
     rights.write_text(json.dumps({"files": [{"path": "e.md", "readers": {}}]}))
     assert imported(run, share, "--rights", rights)["new_readers"] == 1
     assert stored(root, "e").readers == Readers()
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+def test_patterns_without_an_effect_are_named(
+    run: Run, share: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    rights = tmp_path / "rights.json"
+    used = [{"path": path, "readers": {"roles": ["hr"]}} for path in ("/b/**", "B/**", "*")]
+    unused: list[dict[str, object]] = [
+        {"path": path, "readers": {}} for path in ("b/", "b", "none/**", "../**")
+    ]
+    rights.write_text(json.dumps({"files": unused + used}))
+    result = imported(
+        run, share, "--rights", rights, "--include", "B/", "--include", "*.md", *option
+    )
+    assert (result["exit_code"], len(result["imported"])) == (0, 6)
+    named = [it["message"] for entry in result["warnings"] for it in entry["warnings"]]
+    assert [it.split('"')[1] for it in named] == ["b/", "b", "none/**", "../**", "B/**"]
+    assert ['"b/**"' in it for it in named[:4]] == [True, True, False, False]
+    assert all(it in result["stderr"] for it in named)
+    assert '--include "B/": matches no file; did you mean "b/**"?' in result["stderr"]
 
 
 def test_half_of_a_file_is_not_stored(

@@ -33,8 +33,18 @@ class RetentionRule(NamedTuple):
 
 
 def parse_rules(texts: Sequence[str]) -> tuple[RetentionRule, ...]:
-    """Return rules such as ``minutes:30d``, ``law:never`` or ``*:365d``. Raises ValueError."""
-    return tuple(map(_parse_rule, texts))
+    """Return rules such as ``minutes:30d``, ``law:never`` or ``*:365d``.
+
+    Raises ValueError, also for a rule without effect: ``*:30d,law:never`` removed laws.
+    """
+    rules = tuple(map(_parse_rule, texts))
+    for at, rule in enumerate(rules):
+        if earlier := [it for it in rules[:at] if it.tag in (None, rule.tag)]:
+            raise ValueError(
+                f"{rule.text} never applies, as {earlier[0].text} comes first: change their order, "
+                "or remove one"
+            )
+    return rules
 
 
 def _parse_rule(text: str) -> RetentionRule:

@@ -5,6 +5,7 @@ only logged.
 """
 
 import asyncio
+import fnmatch
 import os
 from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import fields, is_dataclass
@@ -20,7 +21,7 @@ from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.discovery import restore
 from mcp_tools_proxy.storage.cache_folder import make_private
-from mcp_tools_proxy.storage.files import write_atomically
+from mcp_tools_proxy.storage.files import statuses_of, write_atomically
 
 MAX_BYTES = 8 * 1024 * 1024
 """Maximum size of a file: 1,000 tools take 0.7 MB."""
@@ -90,9 +91,10 @@ class KnownDefinitions:
         if path.exists() and path.stat().st_size == len(content) and path.read_bytes() == content:
             return
         write_atomically(path, content, new_file_mode=0o600)
-        used_last = sorted(self._folder.glob("server-*.json"), key=lambda it: it.stat().st_mtime)
-        for unused in used_last[:-MAX_FILES]:
-            unused.unlink(missing_ok=True)
+        files = statuses_of(self._folder)
+        used_last = sorted(files, key=lambda name: files[name].st_mtime)
+        for unused in fnmatch.filter(used_last, "server-*.json")[:-MAX_FILES]:
+            (self._folder / unused).unlink(missing_ok=True)
 
     def _log_failure(self, config: ServerConfig, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -60,6 +60,20 @@ def _copy_ownership(descriptor: int, target: Path) -> None:
         with suppress(PermissionError):  # only root may change the owner
             os.fchown(descriptor, original.st_uid, original.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(original.st_mode))
+
+
+def statuses_of(folder: Path) -> Mapping[str, os.stat_result]:
+    """Return the status of each file in a folder by name, without dot-files. Raises OSError.
+
+    Files that others remove meanwhile are left out.
+    """
+    found: dict[str, os.stat_result] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                with suppress(FileNotFoundError):
+                    found[entry.name] = entry.stat()
+    return found
 
 
 def open_temporary(prefix: str) -> FileIO:

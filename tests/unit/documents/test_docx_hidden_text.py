@@ -391,3 +391,30 @@ def field(code: str) -> str:
 )
 def test_fields_and_equations_show_what_word_shows(content: str, hidden: bool) -> None:
     assert is_hidden(paragraph_xml(content)) is hidden
+
+
+@each_row(
+    ("indents", "more", "hidden"),
+    [
+        ('w:left="-31000" w:right="31000"', "", True),
+        ('w:left="-31000"', "", True),
+        ('w:start="-31000"', "", True),
+        ('w:hanging="31000"', "", True),
+        ('w:left="31000"', "", True),
+        ('w:left="-31000"', '<w:jc w:val="right"/>', False),
+        ('w:left="-31000" w:right="31000"', '<w:jc w:val="right"/>', True),
+        ('w:left="-1440" w:right="-1440"', "", False),
+        ('w:left="720" w:hanging="720"', "", False),
+        ('w:left="9000"', "", False),
+        ('w:left="x" w:right="99999999999"', "", False),
+    ],
+)
+def test_indentation_can_move_text_off_the_page(indents: str, more: str, hidden: bool) -> None:
+    indented = f"<w:ind {indents}/>{more}"
+    own = paragraph_xml(run_xml("secret"), properties=indented)
+    assert is_hidden(own) is hidden
+    of_style = paragraph_xml(
+        run_xml("secret"), properties='<w:pStyle w:val="Off"/><w:ind w:firstLine="0"/>'
+    )
+    styles = f'<w:style w:type="paragraph" w:styleId="Off"><w:pPr>{indented}</w:pPr></w:style>'
+    assert is_hidden(of_style, styles=styles) is hidden

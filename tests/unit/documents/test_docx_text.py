@@ -168,6 +168,45 @@ def test_the_text_of_a_text_box_is_there_once() -> None:
     assert text_of(paragraph_xml(f"<w:r>{old}</w:r>")) == "Boxed"
 
 
+WORD_2099 = "http://example.com/word/2099"
+WORD_2012 = "http://schemas.microsoft.com/office/word/2012/wordml"
+
+
+def choice(requires: str, text: str) -> str:
+    return f'<mc:Choice Requires="{requires}">{run_xml(text)}</mc:Choice>'
+
+
+def alternatives(choices: str) -> str:
+    names = f'xmlns:odd="{WORD_2099}" xmlns:w15="{WORD_2012}"'
+    fallback = f"<mc:Fallback>{run_xml('old')}</mc:Fallback>"
+    return f"<mc:AlternateContent {names}>{choices}{fallback}</mc:AlternateContent>"
+
+
+@each_row(
+    ("choices", "shown"),
+    [
+        (choice("wps", "new"), "new"),
+        (choice("wps w15", "new"), "new"),
+        (choice("odd", "new"), "old"),
+        (choice("wps odd", "new"), "old"),
+        (choice("unbound", "new"), "old"),
+        (choice("", "new"), "old"),
+        (choice("odd", "newest") + choice("w15", "new") + choice("wps", "newer"), "new"),
+        ('<mc:Choice Requires="wps"/>', ""),
+        (f'<mc:Choice Requires="wps">{alternatives(choice("odd", "new"))}</mc:Choice>', "old"),
+    ],
+)
+def test_only_alternatives_that_word_knows_are_read(choices: str, shown: str) -> None:
+    assert text_of(paragraph_xml("Seen ", alternatives(choices))) == f"Seen {shown}".strip()
+
+
+def test_a_prefix_has_the_namespace_of_its_element() -> None:
+    known = f'<mc:AlternateContent xmlns:odd="{WORD_2012}">{choice("odd", "new")}'
+    unknown = known.replace(WORD_2012, WORD_2099)
+    body = paragraph_xml(*(f"{it}</mc:AlternateContent>" for it in (known, unknown, known)))
+    assert text_of(body) == "newnew"
+
+
 def test_content_controls_have_their_value() -> None:
     ticked = '<w:sdt><w:sdtPr><w14:checkbox><w14:checked w14:val="1"/></w14:checkbox></w:sdtPr>'
     empty = ticked.replace('"1"', '"0"')
@@ -338,6 +377,20 @@ def test_hidden_text_in_a_box_off_the_page_and_in_small_styles_is_left_out() -> 
     document = imported(paragraph_xml("Seen.", f"<w:r>{drawing}</w:r>") + small, styles=STYLES)
     assert document.pages == ("Seen.",)
     assert document.warnings[0].message == "9 letters of hidden text were left out"
+
+
+def test_struck_text_is_marked() -> None:
+    body = paragraph_xml(
+        "EUR ",
+        run_xml("300", "<w:strike/>"),
+        run_xml(" and "),
+        run_xml("400", "<w:dstrike/>"),
+        run_xml(" 250", '<w:strike w:val="0"/>'),
+        properties='<w:outlineLvl w:val="0"/>',
+    )
+    document = imported(body)
+    assert document.pages == ("# EUR ~~300~~ and ~~400~~ 250",)
+    assert document.title == "EUR 300 and 400 250"
 
 
 def test_capitals_by_format_are_capitals() -> None:

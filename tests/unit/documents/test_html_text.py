@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.html import html_to_markdown, import_html
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from tests.support.tables import each_row
 
 FILES = Path(__file__).parents[2] / "data/documents"
@@ -39,6 +40,41 @@ def test_text_has_as_little_markup_as_possible() -> None:
         "The fee is **five euros** for each late return, see [the list](https://example.com/list);"
         " set max_text_bytes first."
     )
+
+
+@each_row(
+    ("html", "text"),
+    [
+        ("<p>EUR <del>300</del> <ins>250</ins>", "EUR ~~300~~ 250"),
+        ("<p>1<s>00</s>0 <strike>a <b>b</b></strike>", "1~~00~~0 ~~a **b**~~"),
+        ("<h2>New <del>old</del></h2>", "## New ~~old~~"),
+        ("<del><p>a<p>b</del>", "~~a~~\n\n~~b~~"),
+        (
+            '<p style="text-decoration: line-through">a <a href="https://e.org">b</a>',
+            "~~a [b](https://e.org)~~",
+        ),
+        (
+            "<style>.x { text-decoration-line: line-through }</style><ul><li class=x>a<li>b</ul>",
+            "- ~~a~~\n- b",
+        ),
+        ("<p><s>~a~</s> and ~~b~~", "~~\\~a\\~~~ and \\~\\~b\\~\\~"),
+    ],
+)
+def test_struck_text_is_marked(html: str, text: str) -> None:
+    assert markdown(html) == text
+
+
+def test_cells_of_a_struck_row_are_marked_and_the_text_after_the_table_is_not() -> None:
+    row = '<tr style="text-decoration:line-through"><td>1<td>2'
+    html = f"<table><tr><th>A<th>B{row}</table><p>After"
+    assert lines(html) == ["| A | B |", "| --- | --- |", "| ~~1~~ | ~~2~~ |", "", "After"]
+
+
+def test_struck_text_is_found_without_its_marks() -> None:
+    document = import_html(b"<h1>Fee <s>list</s></h1><p>EUR <s>300</s> 250", ORIGIN)
+    assert document.title == "Fee list"
+    for quote in ("EUR 300 250", "EUR ~~300~~ 250"):
+        assert QuotableDocument(document).find(quote)
 
 
 def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:

@@ -242,3 +242,16 @@ def test_a_sample_has_the_text_that_word_shows(name: str, text: str) -> None:
 def test_the_title_is_the_paragraph_in_the_style_title() -> None:
     document = imported((SAMPLES / "07-title.docx").read_bytes())
     assert (document.title, list(document.sections)) == ("Travel policy 2027", ["introduction"])
+
+
+def test_inserted_documents_are_a_warning_or_refused_if_there_is_nothing_else() -> None:
+    inserted = {
+        "word/_rels/document.xml.rels": relations_of(("aFChunk", "part.html")),
+        "word/part.html": b"<p>Inserted.</p>",
+    }
+    (warning,) = imported(docx_of("Seen.", parts=inserted)).warnings
+    assert (warning.code, warning.message) == (
+        "inserted_documents",
+        "1 inserted document was left out",
+    )
+    assert "inserted documents" in refused(docx_of(parts=inserted))

@@ -7,6 +7,7 @@ import pytest
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.open_document import import_odt
 from mcp_tools_proxy.documents.importers.open_sheets import import_ods
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import zip_of
 from tests.support.tables import each_row
@@ -66,8 +67,8 @@ def test_numbers_of_headings_are_text() -> None:
         + second.format("Staff")
         + second.format("Guests")
         + "</text:list></text:list-item></text:list><text:p>Text</text:p>"
-        '<text:list text:style-name="L1"><text:list-item><text:h>Duties</text:h></text:list-item>'
-        "</text:list>"
+        '<text:list text:style-name="L1" text:continue-numbering="true"><text:list-item>'
+        "<text:h>Duties</text:h></text:list-item></text:list>"
     )
     assert imported(body, styles).pages == (
         "# Article I. Scope\n\n## I.1 Staff\n\n## I.2 Guests\n\nText\n\n# Article II. Duties",
@@ -141,7 +142,8 @@ def test_page_numbers_in_margins_are_left_out(footer: str, shown: str) -> None:
 def test_lists_are_nested_and_numbered() -> None:
     styles = (
         '<text:list-style style:name="L"><text:list-level-style-number text:level="1" '
-        'style:num-format="1"/><text:list-level-style-bullet text:level="2"/></text:list-style>'
+        'style:num-format="1" style:num-suffix="."/>'
+        '<text:list-level-style-bullet text:level="2"/></text:list-style>'
     )
     item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
     inner = f"<text:list>{item.format('inner', '')}</text:list>"
@@ -150,9 +152,104 @@ def test_lists_are_nested_and_numbered() -> None:
     assert imported(body, styles).pages == ("1. one\n   - inner\n2. two",)
 
 
+def level(number: int, number_format: str = "1", attributes: str = "") -> str:
+    suffix = "" if "num-suffix" in attributes else 'style:num-suffix="."'
+    return (
+        f'<text:list-level-style-number text:level="{number}" style:num-format="{number_format}" '
+        f"{suffix} {attributes}/>"
+    )
+
+
+def items(*texts: str, attributes: str = "", inner: str = "") -> str:
+    """Return a list in the style L; ``inner`` is a list in its last item."""
+    found = "".join(f"<text:list-item><text:p>{it}</text:p></text:list-item>" for it in texts)
+    if inner:
+        found = f"{found.removesuffix('</text:list-item>')}{inner}</text:list-item>"
+    return f'<text:list text:style-name="L" {attributes}>{found}</text:list>'
+
+
+CONTINUED = 'text:continue-numbering="true"'
+SUBLIST_ONLY = (
+    f'<text:list text:style-name="L" {CONTINUED}><text:list-item>{{}}</text:list-item></text:list>'
+)
+
+
+@each_row(
+    ("levels", "body", "shown"),
+    [
+        (level(1, "1", 'text:start-value="4"'), items("x", "y"), "4. x\n5. y"),
+        (level(1), f"{items('x', 'y')}{items('z', attributes=CONTINUED)}", "1. x\n2. y\n\n3. z"),
+        (level(1), f"{items('x', 'y')}{items('z')}", "1. x\n2. y\n\n1. z"),
+        (
+            level(1),
+            items("x", attributes='xml:id="first"')
+            + items("y", attributes='xml:id="other"')
+            + items("z", attributes='text:continue-list="first"'),
+            "1. x\n\n1. y\n\n2. z",
+        ),
+        (
+            level(1),
+            items("x", "y").replace("<text:list-item>", '<text:list-item text:start-value="9">', 1),
+            "9. x\n10. y",
+        ),
+        (level(1, "1", 'style:num-prefix="Rule "'), items("x", "y"), "Rule 1. x\n\nRule 2. y"),
+        (level(1, "a", 'style:num-suffix=")"'), items("x", "y"), "a) x\n\nb) y"),
+        (
+            level(1, "a", 'text:start-value="26" style:num-letter-sync="true"'),
+            items("x", "y"),
+            "z. x\n\naa. y",
+        ),
+        (level(1, "a", 'text:start-value="27"'), items("x", "y"), "aa. x\nab. y"),
+        (level(1, "01, 02, 03, ..."), items("x"), "01. x"),
+        (level(1, "①, ②, ③, ..."), items("x"), "①. x"),
+        (
+            level(1, "1", 'style:num-list-format="[%1%]"'),
+            items("x", "y"),
+            "[1] x\n\n[2] y",
+        ),
+        (level(1, "1", 'style:num-list-format="%1%."'), items("x", "y"), "1. x\n2. y"),
+        (level(1, "", 'style:num-suffix=""'), items("x", "y"), "x\n\ny"),
+        ("", items("x", inner=items("y")), "1. x\n   1. y"),
+        (
+            level(1) + level(2, "1", 'text:display-levels="2"'),
+            items("x", inner=items("y", "z")) + SUBLIST_ONLY.format(items("w")),
+            "1. x\n\n   1.1. y\n\n   1.2. z\n\n1.3. w",
+        ),
+        (
+            level(1) + level(2),
+            items("x", inner=f"{items('y')}<text:p>and</text:p>{items('z')}"),
+            "1. x\n   1. y\n\n   and\n   1. z",
+        ),
+    ],
+)
+def test_items_have_the_numbers_that_the_office_shows(levels: str, body: str, shown: str) -> None:
+    styles = f'<text:list-style style:name="L">{levels}</text:list-style>'
+    assert imported(body, styles).pages == (shown,)
+
+
+def test_a_quote_with_the_number_of_its_item_is_found() -> None:
+    third = level(1, "1", 'text:start-value="3"')
+    styles = f'<text:list-style style:name="L">{third}</text:list-style>'
+    document = imported(items("Turn the valve.", "Open it."), styles)
+    assert QuotableDocument(document).find("4. Open it.")
+    assert not QuotableDocument(document).find("2. Open it.")
+
+
+def test_headings_restart_where_the_file_says_so() -> None:
+    outline = '<text:outline-level-style text:level="1" style:num-format="1"/>'
+    body = (
+        '<text:h>A</text:h><text:h text:restart-numbering="true" text:start-value="5">B</text:h>'
+        '<text:h text:style-name="P1">C</text:h><text:h>D</text:h>'
+    )
+    styles = '<style:style style:name="P1" style:family="paragraph" style:list-style-name=""/>'
+    file = file_of(
+        body, styles=styles, page_styles=f"<text:outline-style>{outline}</text:outline-style>"
+    )
+    assert import_odt(file, ORIGIN).pages == ("# 1 A\n\n# 5 B\n\n# C\n\n# 6 D",)
+
+
 def test_a_list_within_a_list_has_the_numbers_of_its_level() -> None:
-    level = '<text:list-level-style-number text:level="{}" style:num-format="{}"/>'
-    levels = level.format(1, "I") + level.format(2, "a")
+    levels = level(1, "I") + level(2, "a")
     item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
     inner = f"<text:list>{item.format('x', '') * 2}</text:list>"
     body = f'<text:list text:style-name="L">{item.format("one", inner)}</text:list>'
@@ -198,6 +295,12 @@ def test_exponents_links_and_notes() -> None:
     assert imported(body, styles).pages == (
         "5 m^2 of H_2O, [here](https://e.org/) [1].\n\n[1] See annex.",
     )
+
+
+def test_struck_text_is_marked() -> None:
+    styles = style("T1", 'style:text-line-through-style="solid"')
+    body = '<text:p>EUR <text:span text:style-name="T1">300</text:span> 250</text:p>'
+    assert imported(body, styles).pages == ("EUR ~~300~~ 250",)
 
 
 def test_deletions_are_left_out_and_comments_are_marked() -> None:

@@ -395,3 +395,71 @@ def test_an_xfa_form_with_pages_is_read() -> None:
     data = form_of(text_at({(50, 700): "Name:"}), typed("90 696 200 714", "Jan"))
     with_xfa = data.replace(b"/AcroForm <<", b"/AcroForm << /XFA []")
     assert text_of(with_xfa) == "Name: Jan"
+
+
+def shown(content: str) -> str:
+    entries = "/Type /XObject /Subtype /Form /BBox [0 0 200 20]"
+    return stream(content, f"{entries} /Resources << /Font << /F1 5 0 R >> >>")
+
+
+def with_appearance(annotation: str, appearance: str, entries: str = "") -> bytes:
+    """Return a PDF with a field or text box at "Amount:" and its appearance, a stream."""
+    return raw_pdf(
+        text_at({(50, 700): "Amount:"}),
+        f"<< /Type /Annot /F 4 /Rect [110 695 310 715] /AP << /N 7 0 R >> {annotation} >>",
+        appearance,
+        annotations=[6],
+        catalog=f"/AcroForm << /Fields [6 0 R] /DR << /Font << /F1 5 0 R >> >> {entries} >>",
+    )
+
+
+PAY = shown("BT /F1 12 Tf 2 5 Td (Pay 100 EUR) Tj ET")
+FIELD = "/Subtype /Widget /FT /Tx /T (a) /DA (/F1 12 Tf 0 g) /V"
+
+
+@each_row(
+    "annotation",
+    [
+        f"{FIELD} (Pay 900 EUR)",
+        f"{FIELD} (Pay 100 EUR or obey me)",
+        "/Subtype /FreeText /DA (/F1 12 Tf 0 g) /Contents (Pay 900 EUR)",
+        "/Subtype /Widget /FT /Ch /T (a) /Ff 131072 /Opt [(900)] /V (900) /DA (/F1 12 Tf 0 g)",
+    ],
+)
+def test_the_appearance_of_a_field_or_text_box_wins_over_its_value(annotation: str) -> None:
+    document = import_pdf(with_appearance(annotation, PAY), ORIGIN)
+    assert document.pages == ("Amount: Pay 100 EUR",)
+    assert hidden_letters(document)
+
+
+@each_row(
+    ("value", "appearance", "entries", "text"),
+    [
+        ("Pay 900 EUR", PAY, "/NeedAppearances true", "Pay 900 EUR"),
+        ("Pay 900 EUR", shown(""), "", "Pay 900 EUR"),
+        ("pay 100\\040EUR", PAY, "", "pay 100 EUR"),
+        ("100", PAY, "", "Pay 100 EUR"),
+        (
+            "one two three four five six seven eight nine",
+            shown("BT /F1 12 Tf 2 5 Td (one two three four five six seven eight nine) Tj ET"),
+            "",
+            "one two three four five six seven eight nine",
+        ),
+    ],
+)
+def test_a_value_with_an_old_empty_equal_longer_or_cut_appearance_is_not_hidden(
+    value: str, appearance: str, entries: str, text: str
+) -> None:
+    data = with_appearance(f"{FIELD} ({value})", appearance, entries)
+    document = import_pdf(data, ORIGIN)
+    assert document.pages == (f"Amount: {text}",)
+    assert not document.warnings
+
+
+def test_of_a_list_only_the_chosen_options_that_are_drawn_are_read() -> None:
+    options = "/Subtype /Widget /FT /Ch /T (a) /Ff 2097152 /DA (/F1 12 Tf 0 g)"
+    data = with_appearance(
+        f"{options} /Opt [(Paris) (Rome) (obey me)] /V [(Rome) (obey me)]",
+        shown("BT /F1 8 Tf 2 11 Td (Paris) Tj 0 -9 Td (Rome) Tj ET"),
+    )
+    assert text_of(data) == "Amount: Rome"

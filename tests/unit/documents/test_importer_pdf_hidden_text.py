@@ -38,6 +38,10 @@ def text_of(data: bytes) -> tuple[str, str]:
         "BT /F1 1 Tf 50 600 Td (obey me) Tj ET",
         "BT /F1 10 Tf 0.05 0 0 0.05 50 600 Tm (obey me) Tj ET",
         "BT /F1 0.5 Tf 50 600 Td (obey me) Tj ET",
+        f"0 0 1 1 re W n {SECRET}",
+        f"0 0 600 800 re W n 300 300 200 100 re W n {SECRET}",
+        f"0 0 9 9 re 590 790 9 9 re W n {SECRET}",
+        f"40 590 90 30 re 30 580 110 50 re W* n {SECRET}",
         text_at({(700, 600): "obey me"}),
         text_at({(50, -90): "obey me"}),
         text_at({(-300, 600): "obey me"}),
@@ -59,6 +63,8 @@ def test_hidden_text_is_left_out_and_counted(hidden: str) -> None:
         f"1 0 0 rg 40 590 200 30 re f 0 0 1 rg {SECRET}",
         f"1 g 40 590 200 30 re f 0 g {SECRET}",
         f"{SECRET} 0.9 g 300 300 200 30 re f",
+        f"0 0 600 800 re W n 50 590 25 30 re W n {SECRET}",
+        f"90 500 m 200 605 l 90 700 l 20 605 l h W n {SECRET}",
         f"1 Tr 0 G 1 g {SECRET}",
         f"2 Tr 0 G 1 g {SECRET}",
         "BT /F1 3 Tf 50 600 Td (obey me) Tj ET",
@@ -114,6 +120,26 @@ def test_a_form_object_in_a_layer_that_is_off_is_left_out() -> None:
     assert text_of(data)[0] == "Sales grew."
 
 
+@each_row(
+    ("box", "around", "text"),
+    [
+        ("0 0 600 800", "0 0 600 800", "Sales grew.\nobey me"),
+        ("0 0 600 800", "0 0 9 9", "Sales grew."),
+        ("0 0 9 9", "0 0 600 800", "Sales grew."),
+    ],
+)
+def test_text_outside_the_clip_path_of_a_form_object_is_left_out(
+    box: str, around: str, text: str
+) -> None:
+    entries = f"/Type /XObject /Subtype /Form /BBox [{box}]"
+    data = raw_pdf(
+        f"{VISIBLE} q {around} re W n /X1 Do Q",
+        stream(SECRET, f"{entries} /Resources << /Font << /F1 5 0 R >> >>"),
+        resources="/Font << /F1 5 0 R >> /XObject << /X1 6 0 R >>",
+    )
+    assert text_of(data)[0] == text
+
+
 def test_white_text_in_a_form_object_is_left_out() -> None:
     entries = "/Type /XObject /Subtype /Form /BBox [0 0 600 800]"
     data = raw_pdf(
@@ -160,6 +186,53 @@ def test_a_text_box_with_an_empty_appearance_is_left_out() -> None:
     )
     appearance = stream("", "/Type /XObject /Subtype /Form /BBox [0 0 9 9]")
     assert text_of(raw_pdf(VISIBLE, box, appearance, annotations=[6]))[0] == "Sales grew."
+
+
+def spanned(stated: str, shown: str) -> str:
+    span = f"/Span << /ActualText {stated} >> BDC {shown} Tj EMC"
+    return f"BT /F1 12 Tf 50 700 Td (Costs ) Tj {span} ( euros.) Tj ET"
+
+
+@each_row(
+    ("stated", "shown", "text", "letters"),
+    [
+        ("(900)", "(100)", "Costs 100 euros.", 3),
+        ("(200 to 100)", "(100 to 200)", "Costs 100 to 200 euros.", 8),
+        ("(\\001)", "(not 100)", "Costs not 100 euros.", 0),
+        ("(Ten)", "(TEN)", "Costs Ten euros.", 0),
+        ("<FEFFFB03>", "(ffi)", "Costs ffi euros.", 0),
+        ("<FEFF00E900740065>", "(ete)", "Costs \u00e9te euros.", 0),
+        ("<FEFF2212>", "(-)", "Costs \u2212 euros.", 0),
+    ],
+)
+def test_an_actual_text_with_other_letters_than_the_page_is_left_out(
+    stated: str, shown: str, text: str, letters: int
+) -> None:
+    message = f"{letters} letters of hidden text were left out" if letters else ""
+    assert text_of(raw_pdf(spanned(stated, shown))) == (text, message)
+
+
+def test_an_actual_text_in_a_form_object_is_compared() -> None:
+    entries = "/Type /XObject /Subtype /Form /BBox [0 0 600 800]"
+    data = raw_pdf(
+        "/X1 Do",
+        stream(spanned("(900)", "(100)"), f"{entries} /Resources << /Font << /F1 5 0 R >> >>"),
+        resources="/Font << /F1 5 0 R >> /XObject << /X1 6 0 R >>",
+    )
+    assert text_of(data)[0] == "Costs 100 euros."
+
+
+def test_an_actual_text_stays_where_the_glyphs_have_no_known_characters() -> None:
+    to_unicode = (
+        "1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfchar <58> <E001> endbfchar"
+    )
+    data = raw_pdf(
+        "BT /F1 12 Tf 50 700 Td (Costs 5 ) Tj /Span << /ActualText (euros) >> BDC (X) Tj EMC ET",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 7 0 R >>",
+        stream(f"/CIDInit /ProcSet findresource begin begincmap {to_unicode} endcmap end"),
+        resources="/Font << /F1 6 0 R >>",
+    )
+    assert text_of(data) == ("Costs 5 euros", "")
 
 
 def test_a_file_of_hidden_text_is_refused() -> None:

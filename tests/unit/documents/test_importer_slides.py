@@ -56,6 +56,22 @@ def test_shapes_are_read_from_top_to_bottom_and_from_left_to_right() -> None:
     )
 
 
+@each_row(
+    ("space", "page"),
+    [
+        ("http://schemas.microsoft.com/office/powerpoint/2012/main", "new"),
+        ("http://example.com/2012/main", "old"),
+    ],
+)
+def test_only_alternatives_that_powerpoint_knows_are_read(space: str, page: str) -> None:
+    shapes = (
+        '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+        f' xmlns:odd="{space}"><mc:Choice Requires="odd">{shape("new")}</mc:Choice>'
+        f"<mc:Fallback>{shape('old')}</mc:Fallback></mc:AlternateContent>"
+    )
+    assert imported(pptx_of(shapes)).pages == (page,)
+
+
 def test_paragraphs_of_a_body_are_nested_items() -> None:
     body = shape_xml(
         paragraph_xml("Costs", properties='<a:pPr lvl="0"/>'),
@@ -65,6 +81,13 @@ def test_paragraphs_of_a_body_are_nested_items() -> None:
         kind="body",
     )
     assert imported(pptx_of(body)).pages == ("- Costs\n  - Travel\n\n1. Step\n\nPlain",)
+
+
+def test_struck_text_is_marked() -> None:
+    runs = "".join(
+        paragraph_xml("x", run=f'<a:rPr strike="{it}"/>') for it in ("sngStrike", "noStrike")
+    )
+    assert imported(pptx_of(shape_xml(runs))).pages == ("~~x~~\n\nx",)
 
 
 def test_superscripts_and_line_breaks_stay() -> None:

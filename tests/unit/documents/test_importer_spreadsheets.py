@@ -244,11 +244,14 @@ THEME = (
 )
 
 
-def workbook_in(colour: str, fill: str, *, cells: str = "", after: str = "") -> bytes:
+def workbook_in(
+    colour: str, fill: str, *, cells: str = "", after: str = "", size: str = ""
+) -> bytes:
     """Return a workbook with the word "secret" in a colour on a fill."""
     solid = f'<patternFill patternType="solid"><fgColor {fill}/></patternFill>' if fill else ""
     styles = (
-        f'<styleSheet xmlns="{SPACE}"><fonts><font/><font><color {colour}/></font></fonts>'
+        f'<styleSheet xmlns="{SPACE}"><fonts><font/><font>{size}<color {colour}/>'
+        "</font></fonts>"
         f"<fills><fill/><fill>{solid or '<patternFill/>'}</fill></fills><cellXfs><xf/>"
         '<xf numFmtId="0" fontId="1" fillId="1"/></cellXfs></styleSheet>'
     )
@@ -281,6 +284,13 @@ def test_text_in_the_colour_of_its_cell_is_left_out_and_counted(colour: str, fil
     document = imported(workbook_in(colour, fill))
     assert "secret" not in document.pages[0]
     assert hidden_letters(document) == str(len("secret"))
+
+
+@each_row(("points", "hidden"), [("1", True), ("1.5", True), ("6", False), ("x", False)])
+def test_text_that_is_too_small_to_read_is_left_out(points: str, hidden: bool) -> None:
+    document = imported(workbook_in('rgb="FF000000"', "", size=f'<sz val="{points}"/>'))
+    assert ("secret" in document.pages[0]) is not hidden
+    assert bool(document.warnings) is hidden
 
 
 @each_row(

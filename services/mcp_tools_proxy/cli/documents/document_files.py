@@ -386,7 +386,11 @@ def _facts(document: Document, place: str, older_versions: Sequence[str]) -> dic
         "older_versions": list(older_versions),
         **_own_facts(document),
         **({} if document.source is None else {"source": dump_source(document.source)}),
-        **({"warnings": warning_facts(document.warnings)} if document.warnings else {}),
+        **(
+            {"warnings": warning_facts(document.warnings, document.source)}
+            if document.warnings
+            else {}
+        ),
     }
     file = Path(place)
     if file.is_file():
@@ -433,7 +437,7 @@ def _print_facts(
     for name, value in shown.items():
         echo(f"{name:<9} {value}")
     for warning in document.warnings:
-        echo(f"warning   {spell_warning(warning)}")
+        echo(f"warning   {spell_warning(warning, document.source)}")
     for section in document.sections.values():
         first, last = section.page_start, section.page_end
         span = f"page {first}" if first == last else f"pages {first}-{last}"

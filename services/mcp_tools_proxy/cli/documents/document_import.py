@@ -28,7 +28,8 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
-from mcp_tools_proxy.cli.documents.folder_import import FolderOptions, import_folder
+from mcp_tools_proxy.cli.documents.folder_import import import_folder
+from mcp_tools_proxy.cli.documents.folder_options import FolderOptions
 from mcp_tools_proxy.cli.documents.import_facts import (
     Expires,
     OwnDate,
@@ -525,7 +526,7 @@ class _Batch:
                 "sections": head.section_count,
                 "version": head.version,
                 "place": place,
-                **({"warnings": warning_facts(warnings)} if warnings else {}),
+                **({"warnings": warning_facts(warnings, None)} if warnings else {}),
             }
         )
         if not self._as_json:
@@ -534,7 +535,7 @@ class _Batch:
                 f"{counted(head.section_count, 'section')}  -> {place}"
             )
         for warning in warnings:
-            echo(f"{path}: {spell_warning(warning)}", err=True)
+            echo(f"{path}: {spell_warning(warning, None)}", err=True)
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -1,10 +1,9 @@
 """Imports a folder: changed files in parallel, and removes the documents of files that are gone."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -17,9 +16,10 @@ from mcp_tools_proxy.cli.documents.document_stores import Unusable, open_writer
 from mcp_tools_proxy.cli.documents.file_digests import FileDigests, KnownDigest
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
 from mcp_tools_proxy.cli.documents.files_progress import files_progress
+from mcp_tools_proxy.cli.documents.folder_options import FileOptions, FolderOptions, OptionsOf
 from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
 from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
-from mcp_tools_proxy.cli.documents.rights_file import RightsFile, RightsRule
+from mcp_tools_proxy.cli.documents.rights_file import RightsRule
 from mcp_tools_proxy.cli.documents.source_folder import (
     FileStamp,
     SourceFiles,
@@ -39,16 +39,13 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import (
     IMPORTER_VERSION,
     ImportFailed,
-    ImportOptions,
     no_progress,
 )
-from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.importers.import_worker import MEMORY_BYTES
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.storage.cache_folder import default_folder
 from mcp_tools_proxy.wire.text import printable, quote
@@ -74,31 +71,6 @@ _TOO_LARGE = "has over 1 GiB, the memory of an import: cut it into parts"
 
 _CONFLICT = "the document was changed by another program during the import; run the import again"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderOptions:
-    """The options of one import of a folder; an empty ``include`` is every file.
-
-    ``is_named``: an operator named the source, so its documents may come from any folder.
-    """
-
-    source: str = ""
-    is_named: bool = False
-    include: tuple[str, ...] = ()
-    rights_path: Path | None = None
-    rights: RightsFile = field(default_factory=RightsFile)
-    jobs: int | None = None
-    adopts: bool = False
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """Facts in the command's options: if they change, files are imported again."""
-    reads_all: bool = False
-    is_dry_run: bool = False
-    prunes: bool = False
-    prunes_all: bool = False
-
-
-OptionsOf = Callable[[str, str, Sequence[str]], ImportOptions]
-"""Returns the options for a path, a doc_id and tags in addition to those of the command."""
 
 Complete = Callable[[Document, DocumentHead | None], Document]
 """Adds the facts in the command's options to an imported document; the head is the earlier one."""
@@ -177,7 +149,6 @@ class FolderImport:
         self._digests = digests
         self._tenant_id = tenant_id
         self._options = options
-        self._options_of = options_of
         self._complete = complete
         self._new_importer = new_importer
         self._max_original_bytes = max_original_bytes
@@ -197,8 +168,7 @@ class FolderImport:
         has_ocr = bool(options_of("", "", ()).ocr_languages)
         self._not_a_document = f"not a document ({IMPORTER_VERSION}{', OCR' if has_ocr else ''}): "
         """Begins an entry that has no digest; a new version, or OCR, reads the file again."""
-        self._importers: dict[tuple[tuple[str, ...], bool, bool], str] = {}
-        """Versions of importers with options, by what differs between the files."""
+        self._file_options = FileOptions(options, options_of)
 
     async def run(self) -> bool:
         """Import and remove documents, and print the result; return whether all succeeded."""
@@ -216,6 +186,7 @@ class FolderImport:
                 include=self._options.include,
                 adopts=self._options.adopts,
             )
+            await asyncio.to_thread(self._warn_of_unused_patterns)
             for path, reason in sorted(found.skipped.items()):
                 _report(path, reason)
             for path, reason in sorted(found.failed.items()):
@@ -237,6 +208,30 @@ class FolderImport:
         except OSError as error:
             raise Unusable(f"{self._folder.root} cannot be listed: {error.strerror}") from error
         return self._found
+
+    def _warn_of_unused_patterns(self) -> None:
+        """Report patterns of the options without an effect, such as misspelt ones. Blocks."""
+        paths, rights_path = self._found.files, self._options.rights_path
+        if not paths:
+            return
+        for pattern in self._options.include:
+            if not any(matches(path, [pattern]) for path in paths):
+                _report(f"--include {quote(pattern)}", self._found.why_unused(pattern))
+        if rights_path is None:
+            return
+        rules = self._options.rights.files
+        used = {id(self._options.rights.rule_of(path)) for path in paths}
+        for rule in rules:
+            if id(rule) in used:
+                continue
+            if any(matches(path, [rule.path], ignore_case=True) for path in paths):
+                reason = "never applies, as earlier rules match its files"
+            else:
+                reason = self._found.why_unused(rule.path)
+            message = f"rule {quote(rule.path)} {reason}"
+            entry = {"code": "unused_rule", "message": message, "advice": None}
+            self._warnings.append({"file": str(rights_path), "warnings": [entry]})
+            _report(str(rights_path), message)
 
     def _set_aside_others(self, known: Mapping[str, KnownDigest]) -> None:
         """Skip the files without a known suffix whose content is not a document. Blocks."""
@@ -350,7 +345,7 @@ class FolderImport:
                 self._note("imported", file.path, file.doc_id)
                 return
             rule = self._options.rights.rule_of(file.path)
-            options = self._options_for(file)
+            options = self._file_options.of(file, digest)
             document, original = await import_file(
                 importer, Path(file.path), copied, options, no_progress, self._max_original_bytes
             )
@@ -371,9 +366,10 @@ class FolderImport:
         await self._keep_digest(file, stamp, digest)
         self._note("imported", file.path, file.doc_id)
         if document.warnings:
-            self._warnings.append({"file": file.path, "warnings": warning_facts(document.warnings)})
+            facts = warning_facts(document.warnings, document.source)
+            self._warnings.append({"file": file.path, "warnings": facts})
         for warning in document.warnings:
-            _report(file.path, spell_warning(warning))
+            _report(file.path, spell_warning(warning, document.source))
         await self._vectors.add(document, head.version)
 
     async def _keep_digest(self, file: PlannedFile, stamp: FileStamp, digest: str) -> None:
@@ -408,30 +404,16 @@ class FolderImport:
         stored = None if file.head is None else file.head.source
         if stored is None:
             return False
-        return (stored.digest, stored.importer) == (digest, self._importer_of(file))
+        return (stored.digest, stored.importer) == (
+            digest,
+            self._file_options.importer_of(file, digest),
+        )
 
     def _source_of(self, file: PlannedFile, digest: str) -> DocumentSource:
         name, folder = self._options.source, self._folder.identity
-        return DocumentSource(name, file.path, digest, self._importer_of(file), folder)
-
-    def _importer_of(self, file: PlannedFile) -> str:
-        """Return the importer's version, with a hash of the options that change its result."""
-        rule = self._options.rights.rule_of(file.path)
-        kind = KINDS.get(os.path.splitext(file.path)[1].lower())
-        may_need_ocr = kind in (FileKind.PDF, FileKind.PICTURE, None)
-        is_untrusted = rule is not None and rule.untrusted
-        key = (() if rule is None else tuple(rule.tags), may_need_ocr, is_untrusted)
-        if key not in self._importers:
-            options = self._options_for(file)
-            if not may_need_ocr:
-                options = replace(options, ocr_languages=())
-            facts = {**self._options.facts, **({"untrusted": True} if is_untrusted else {})}
-            self._importers[key] = _importer_of(options, facts)
-        return self._importers[key]
-
-    def _options_for(self, file: PlannedFile) -> ImportOptions:
-        rule = self._options.rights.rule_of(file.path)
-        return self._options_of(file.path, file.doc_id, () if rule is None else rule.tags)
+        return DocumentSource(
+            name, file.path, digest, self._file_options.importer_of(file, digest), folder
+        )
 
     async def _prune(self, plan: ImportPlan) -> None:
         """Remove the documents whose files are gone, unless that looks like a mistake."""
@@ -549,21 +531,6 @@ def _report(path: str, reason: str) -> None:
 
 def _path_of(head: DocumentHead) -> str:
     return head.doc_id if head.source is None else head.source.path
-
-
-def _importer_of(options: ImportOptions, facts: Mapping[str, object]) -> str:
-    changed = {
-        name: value
-        for name, value in asdict(options).items()
-        if name not in ("tenant_id", "doc_id", "stem") and value != getattr(_DEFAULTS, name)
-    }
-    changed |= {name: value for name, value in facts.items() if value}
-    if not changed:
-        return IMPORTER_VERSION
-    return f"{IMPORTER_VERSION}-{sha256(json.dumps(changed).encode()).hexdigest()[:12]}"
-
-
-_DEFAULTS = ImportOptions(tenant_id="", doc_id="", stem="")
 
 
 def _digest_of(file: BinaryIO) -> str:

@@ -9,7 +9,7 @@ import typer
 from mcp_tools_proxy.documents.document_facts import parse_expiry, parse_metadata
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
-from mcp_tools_proxy.domain.document import ImportWarning, MetadataValue
+from mcp_tools_proxy.domain.document import DocumentSource, ImportWarning, MetadataValue
 
 
 def _check_fields(values: list[str] | None) -> list[str] | None:
@@ -79,15 +79,18 @@ def parse_time(value: str | None) -> datetime | None:
         raise typer.BadParameter(f"it {error}") from None
 
 
-def spell_warning(warning: ImportWarning) -> str:
+def spell_warning(warning: ImportWarning, source: DocumentSource | None) -> str:
     """Return a warning with advice as one line."""
-    advice = advice_on(warning, ImportEntry.CLI)
+    advice = advice_on(warning, ImportEntry.CLI, None if source is None else source.path)
     return one_line(f"{warning.message.rstrip('.')}. {advice}" if advice else warning.message)
 
 
-def warning_facts(warnings: Sequence[ImportWarning]) -> list[dict[str, str | None]]:
+def warning_facts(
+    warnings: Sequence[ImportWarning], source: DocumentSource | None
+) -> list[dict[str, str | None]]:
     """Return warnings for JSON."""
+    path = None if source is None else source.path
     return [
-        {"code": it.code, "message": it.message, "advice": advice_on(it, ImportEntry.CLI)}
+        {"code": it.code, "message": it.message, "advice": advice_on(it, ImportEntry.CLI, path)}
         for it in warnings
     ]

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.file_kind import KINDS, FileKind, kind_of_start
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.wire.problem_texts import did_you_mean
 
 MAX_PATH_CHARS = 1_000
 
@@ -109,6 +110,15 @@ class SourceFiles:
         """Skip a file that is not a document."""
         del self.files[path]
         self.others[path] = reason
+
+    def why_unused(self, pattern: str) -> str:
+        """Describe a pattern that matches no file."""
+        name = pattern.strip("/")
+        same = (it for it in sorted(self.folders) if it.casefold() == name.casefold())
+        folder = next(same, name if pattern.endswith("/") else "")
+        meant = f"{folder}/**" if folder else None
+        advice = "; use paths in the folder, such as hr/** or *.pdf"
+        return f"matches no file{did_you_mean(meant, advice)}"
 
     def may_have(self, path: str) -> bool:
         """Return whether a file exists, or could: its folder could not be listed."""
@@ -298,11 +308,13 @@ def matches(path: str, patterns: Sequence[str], *, ignore_case: bool = False) ->
     """Return whether a relative path matches one of the patterns.
 
     ``*`` matches within a name, ``**`` any number of folders. A pattern without ``/`` is compared
-    with the file's name alone.
+    with the file's name alone, one that begins with it with the whole path.
     """
     parts = _parts(path, ignore_case=ignore_case)
     for pattern in patterns:
         wanted = _parts(pattern, ignore_case=ignore_case)
+        if wanted[0] == "" and _match(parts, wanted[1:]):
+            return True
         if _match(parts[-1:] if len(wanted) == 1 else parts, wanted):
             return True
     return False

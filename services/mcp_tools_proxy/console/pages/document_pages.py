@@ -320,13 +320,14 @@ async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -
     if page.form.text("do") == "facts":
         facts = {name: page.form.raw(name) for name in facts}
     warnings = [ImportWarning(it.code, it.message) for it in document.warnings or ()]
+    path = None if document.source is None else document.source.path
     readers = document.readers
     users, roles = ([], []) if readers is None else (readers.users, readers.roles)
     chosen = "all" if readers is None else "some" if users or roles else "nobody"
     context: dict[str, object] = {
         "document": document,
         "older": [it for facts in listed.documents for it in facts.older_versions or ()],
-        "warnings": [(it.message, advice_on(it, ImportEntry.CONSOLE)) for it in warnings],
+        "warnings": [(it.message, advice_on(it, ImportEntry.CONSOLE, path)) for it in warnings],
         "chosen": page.form.text("readers") or chosen,
         "users": page.form.text("users") or "\n".join(users),
         "roles": page.form.text("roles") or "\n".join(roles),

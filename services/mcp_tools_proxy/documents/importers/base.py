@@ -65,6 +65,7 @@ class WarningCode(StrEnum):
     GUESSED_ENCODING = "guessed_encoding"
     LOST_EQUATION = "lost_equation"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
+    INSERTED_DOCUMENTS = "inserted_documents"
 
 
 def warning(code: WarningCode, message: str) -> ImportWarning:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.importers.base import clean
 from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour, is_same
 from mcp_tools_proxy.documents.importers.markdown_writer import script_text
 from mcp_tools_proxy.documents.importers.office_colours import colour_of_digits, with_lightness
+from mcp_tools_proxy.documents.importers.office_styles import SMALLEST_POINTS
 
 _Item = TypeVar("_Item")
 
@@ -63,6 +64,8 @@ def invisible_styles(styles: Element, theme: str) -> InvisibleStyles:
     formats = (xf for part in styles if part.tag == "s:cellXfs" for xf in part)
     for number, xf in enumerate(formats):
         text = _item(colours.texts, xf.get("fontId"))
+        if _item(colours.are_tiny, xf.get("fontId")):
+            found[True].add(number)
         if text is None:
             continue
         fill = _item(colours.fills, xf.get("fillId"))
@@ -89,6 +92,7 @@ class _StyleColours:
         self._palette = [colour_of_digits(it) for it in own or _PALETTE]
         parts = {part.tag: part for part in styles}
         self.texts = [self._read(it.find("s:color")) for it in parts.get("s:fonts", ())]
+        self.are_tiny = [_is_tiny(it.find("s:sz")) for it in parts.get("s:fonts", ())]
         self.fills = [self._fill(it) for it in parts.get("s:fills", ())]
 
     def _fill(self, fill: Element) -> tuple[Colour | None, bool]:
@@ -108,6 +112,13 @@ class _StyleColours:
         found = found or _item(self._palette, colour.get("indexed"))
         found = found or _item(self._theme, colour.get("theme"))
         return found and _tinted(found, colour.get("tint", "0"))
+
+
+def _is_tiny(size: Element | None) -> bool:
+    try:
+        return size is not None and float(size.get("val", "")) <= SMALLEST_POINTS
+    except ValueError:
+        return False
 
 
 def _tinted(colour: Colour, tint: str) -> Colour | None:

@@ -181,7 +181,7 @@ _VALID: Mapping[str, Callable[[str], object]] = {
     ),
 }
 
-_NAMES = (*_VALID, "background-image", "contain", "mask", "vertical-align", "--")
+_NAMES = (*_VALID, "background-image", "contain", "mask", "vertical-align", "text-decoration", "--")
 """The starts of the names of properties that are read."""
 
 _ALIASES = {

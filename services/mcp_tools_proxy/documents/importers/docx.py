@@ -11,9 +11,11 @@ from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
     ImportFailed,
     ImportOptions,
+    WarningCode,
     build_document,
     lost_equations,
     one_line,
+    warning,
 )
 from mcp_tools_proxy.documents.importers.css_colours import WHITE, Colour
 from mcp_tools_proxy.documents.importers.docx_blocks import (
@@ -68,6 +70,8 @@ from mcp_tools_proxy.domain.document import Document, ImportWarning
 _LONGEST_HEADING = 300
 """Longer paragraphs with an outline level are text: clauses of contracts."""
 
+_ONLY_INSERTED = "has its text in inserted documents, which are not read: save it in Word"
+
 _LIST_MARKER = re.compile(r"-|\d{1,9}[.)]")
 
 _WORD_OVER_PAGES = re.compile(rf"(?<=\w)({PAGE_START}+)(\w\S*\s?)")
@@ -107,7 +111,8 @@ class _WordFile:
         self._root = self._package.root()
         body = self._root.find("w_body")
         self._sections = [] if body is None else list(section_properties(body))
-        self.shapes = WordShapes(self.colours, page_area(self._sections))
+        self.page = page_area(self._sections)
+        self.shapes = WordShapes(self.colours, self.page)
         self.state = WordState(
             self.styles, self.shapes, with_link_targets=options.with_link_targets
         )
@@ -137,7 +142,7 @@ class _WordFile:
         footers = self._running_titles(sections, "footer")
         blocks = [*headers, *blocks, *footers]
         if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
-            raise ImportFailed(EMPTY)
+            raise ImportFailed(_ONLY_INSERTED if self._package.inserted_documents else EMPTY)
         pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
         title = own_title(" ".join(self._title)) or self._property_title() or self._first_heading
         return build_document(
@@ -244,6 +249,9 @@ class _WordFile:
 
     def _warnings(self) -> Iterator[ImportWarning]:
         yield from lost_equations(self.state.equations.unknown + self.state.lost_pictures)
+        if count := self._package.inserted_documents:
+            what = "inserted document was" if count == 1 else "inserted documents were"
+            yield warning(WarningCode.INSERTED_DOCUMENTS, f"{count} {what} left out")
 
 
 class WordStory:
@@ -270,7 +278,6 @@ class WordStory:
             "w_p": self._paragraph,
             "w_tbl": self._table,
             **dict.fromkeys(_WRAPPERS, self._inside),
-            "mc_AlternateContent": self._alternatives,
         }
 
     def read(self, parent: Element) -> Iterator[Block]:
@@ -292,13 +299,6 @@ class WordStory:
             read = self._readers.get(child.tag)
             if read is not None:
                 yield from read(child)
-
-    def _alternatives(self, element: Element) -> Iterator[Block]:
-        for form in element:
-            blocks = list(self._inside(form))
-            yield from blocks
-            if blocks:
-                return
 
     def _nested(self, parent: Element, place: StoryPlace) -> list[Block]:
         if self._kind in {"note", "running title"}:
@@ -343,12 +343,21 @@ class WordStory:
         return self._file.styles.paragraph(style).get(name) if own is None else own
 
     def _is_out_of_sight(self, properties: Element | None, style: str) -> bool:
-        """Return whether the lines of a paragraph have no height, or its frame is off the page."""
+        """Return whether the lines of a paragraph have no height, or are off the page."""
         frame = self._property(properties, style, "w_framePr")
         return (
             self._place.is_unseen
             or _is_flat(self._property(properties, style, "w_spacing"), "w_line", "w_lineRule")
             or (frame is not None and self._file.shapes.is_frame_off(frame))
+            or self._is_indent_off(properties, style)
+        )
+
+    def _is_indent_off(self, properties: Element | None, style: str) -> bool:
+        own = None if properties is None else properties.find("w_ind")
+        return self._file.page.is_indent_off(
+            (self._file.styles.paragraph(style).get("w_ind"), own),
+            self._property(properties, style, "w_jc"),
+            "column" if self._kind == "body" else "cell",
         )
 
     def _behind(self, properties: Element | None, style: str) -> Colour | None:
@@ -542,7 +551,7 @@ _BLANKS = f" \t\r\n\v\xa0{PAGE_START}"
 def _heading(runs: list[Run], level: int, label: str, page_starts: int) -> Block:
     start = f"{label} " if label else ""
     marks = PAGE_START * page_starts + "#" * min(level, 6)
-    plain = [(text, RunStyle(script=style.script, verbatim=style.verbatim)) for text, style in runs]
+    plain = [(text, style._replace(link="", bold=False, italic=False)) for text, style in runs]
     text = one_line(render_runs(plain, can_start_block=False))
     return Block(text=f"{marks} {start}{text}", flat=start + _plain(runs), level=level)
 

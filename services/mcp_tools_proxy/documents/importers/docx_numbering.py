@@ -11,7 +11,7 @@ _PLACEHOLDER = re.compile(r"%([1-9])")
 
 MAX_LEVEL = 8
 
-_MAX_CHARS = 100
+MAX_LABEL_CHARS = 100
 """Limit for the text around a number."""
 
 _ROMAN = (
@@ -227,12 +227,20 @@ def format_number(value: int, number_format: str) -> str:
     return _WRITTEN.get(number_format, str)(value)
 
 
+def letters_of(value: int, first: str) -> str:
+    """Return a number as columns of sheets are named: z, aa, ab; ``first`` is that of 1."""
+    text = ""
+    while value > 0:
+        value, rest = divmod(value - 1, 26)
+        text = chr(ord(first) + rest) + text
+    return text
+
+
 def _read_level(element: Element) -> _ListLevel:
     number_format, zeros = _text(element, "numFmt"), 0
-    custom = next(element.iterfind("mc_AlternateContent/mc_Choice/w_numFmt"), None)
-    if custom is not None:  # "01, 02, 03, ..."
-        number_format = custom.get("w_val", "")
-        first = custom.get("w_format", "").partition(",")[0]
+    if number_format == "custom":  # "01, 02, 03, ..."
+        formats = (it.get("w_format", "") for it in element.iterfind("w_numFmt"))
+        first = next(formats, "").partition(",")[0]
         zeros = len(first) if first.isdecimal() and len(first) < 10 else 0
     elif number_format == "decimalZero":
         zeros = 2
@@ -244,7 +252,7 @@ def _read_level(element: Element) -> _ListLevel:
         start=_number(_text(element, "start")),
         number_format="bullet" if picture is not None else number_format or "decimal",
         zeros=zeros,
-        text=_text(element, "lvlText")[:_MAX_CHARS] if picture is None else "-",
+        text=_text(element, "lvlText")[:MAX_LABEL_CHARS] if picture is None else "-",
         restart=_number(restart) if restart else None,
         style=_text(element, "pStyle"),
         is_legal=legal is not None and legal.get("w_val") not in {"0", "false", "off"},

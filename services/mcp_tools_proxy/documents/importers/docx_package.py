@@ -25,7 +25,6 @@ _PREFIXES = {
     f"{_STRICT}/drawingml/main": "a",
     f"http://{_OFFICE}/drawingml/2006/diagram": "dgm",
     f"{_STRICT}/drawingml/diagram": "dgm",
-    f"http://{_OFFICE}/markup-compatibility/2006": "mc",
     f"{_SHAPES}/2010/wordprocessingShape": "wps",
     f"{_SHAPES}/2010/wordml": "w14",
     "urn:schemas-microsoft-com:vml": "v",
@@ -66,6 +65,11 @@ class WordPackage:
     def has_pictures(self) -> bool:
         """Whether the file contains pictures."""
         return any("/media/" in name for name in self._names)
+
+    @property
+    def inserted_documents(self) -> int:
+        """The number of other files whose text Word shows within this one."""
+        return sum(it.kind in ("aFChunk", "subDocument") for it in self.links.values())
 
     def root(self) -> Element:
         """Return the text. Raises ImportFailed."""

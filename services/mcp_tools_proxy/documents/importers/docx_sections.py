@@ -1,6 +1,7 @@
 """Sections of Word files: where they start, and the area of their pages."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -33,6 +34,30 @@ class PageArea(NamedTuple):
             farthest = length if is_vertical and base != "margin" else margin
         size = length if size is None else size
         return farthest + place + size <= 0 or place >= length
+
+    def is_indent_off(
+        self, indents: Iterable[Element | None], alignment: Element | None, base: str
+    ) -> bool:
+        """Return whether indentation moves text off the page; later ``indents`` replace earlier.
+
+        Lines are at most as long as the page is wide, unless they end at the right or centre.
+        """
+        found = {name: value for it in indents if it is not None for name, value in it.items()}
+        if not found:
+            return False
+        left, right = (
+            _twips(found.get(f"w_{first}") or found.get(f"w_{second}"))
+            for first, second in (("start", "left"), ("end", "right"))
+        )
+        left -= _twips(found.get("w_hanging"))
+        size = max(self.width - 2 * self.left - left - right, 0)
+        if alignment is None or alignment.get("w_val") in ("left", "start", "both"):
+            size = min(size, self.width)
+        return self.is_off(left, size, base, is_vertical=False)
+
+
+def _twips(text: str | None) -> int:
+    return int(text) * TWIP if text and re.fullmatch(r"-?\d{1,6}", text) else 0
 
 
 def page_area(sections: list[Element]) -> PageArea:

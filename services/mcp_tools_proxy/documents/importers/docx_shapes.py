@@ -159,9 +159,6 @@ class WordShapes:
         for child in element:
             if child.tag in _PARTS:
                 yield ShapePart(child, outer.is_hidden, outer.background)
-            elif child.tag == "mc_AlternateContent":
-                forms = (list(self._parts_in(form, outer)) for form in child)
-                yield from next(filter(None, forms), [])
             elif child.tag in _VML_SHAPES:
                 yield from self._parts_in(child, self._vml(child, outer))
             else:

@@ -26,7 +26,17 @@ _USED = frozenset(
     {
         *("w_vanish", "w_sz", "w_color", "w_highlight", "w_shd", "w14_textFill"),
         *("w14_textOutline", "w_b", "w_i", "w_caps", "w_vertAlign", "w_position", "w_rFonts"),
-        *("w_rStyle", "w_lang", "w_pageBreakBefore", "w_ind", "w_spacing", "w_framePr"),
+        *(
+            "w_rStyle",
+            "w_lang",
+            "w_pageBreakBefore",
+            "w_ind",
+            "w_spacing",
+            "w_framePr",
+            "w_jc",
+            "w_strike",
+            "w_dstrike",
+        ),
     }
 )
 """Properties that are read. Styles can have any others, which 100,000 derived ones would copy."""
@@ -39,6 +49,7 @@ _HALF_POINTS = {"pt": 2, "in": 144, "cm": 56.7, "mm": 5.67, "pc": 24, "pi": 24, 
 class TextFormat:
     """The format of a run that matters for its text."""
 
+    is_struck: bool
     is_bold: bool
     is_italic: bool
     script: str
@@ -143,6 +154,7 @@ class Styles:
         every = {**usual, **emphasis}
         fonts = every.get("w_rFonts")
         return TextFormat(
+            is_struck=_is_set(every, "w_strike") or _is_set(every, "w_dstrike"),
             is_bold=_is_set(emphasis, "w_b"),
             is_italic=_is_set(emphasis, "w_i"),
             script=self._script(every.get("w_vertAlign"), character) or _moved(emphasis, usual),

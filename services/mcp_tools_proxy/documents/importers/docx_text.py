@@ -224,7 +224,6 @@ class ParagraphText:
             "w_fldSimple": self._simple_field,
             "m_oMath": lambda element: self._equation(element, "$"),
             "m_oMathPara": self._display,
-            "mc_AlternateContent": self._alternatives,
         }
         self._in_run: Mapping[str, Callable[[Element], None]] = {
             "w_t": lambda element: self._add(element.text or ""),
@@ -247,7 +246,6 @@ class ParagraphText:
             "w_pict": self._picture,
             "w_object": self._picture,
             "w_ruby": self._ruby,
-            "mc_AlternateContent": self._alternatives,
         }
 
     def read(
@@ -319,6 +317,7 @@ class ParagraphText:
             text = _with_symbols(text.upper() if form.is_upper_case else text, form.font)
             style = RunStyle(
                 link=self._link,
+                struck=form.is_struck,
                 bold=form.is_bold,
                 italic=form.is_italic,
                 script=form.script,
@@ -381,15 +380,6 @@ class ParagraphText:
         first = next(element.iter("w_r"), None)
         self._set_format(None if first is None else first.find("w_rPr"))
         self._add("[x]" if is_checked else "[ ]", is_markdown=True)
-
-    def _alternatives(self, element: Element) -> None:
-        """Read the first of several forms of the same content that has text."""
-        before = len(self._runs) + len(self._anchored.boxes)
-        for form in element:
-            self._in_run_order(form)
-            self._inside(form)
-            if len(self._runs) + len(self._anchored.boxes) > before:
-                return
 
     def _equation(self, element: Element, mark: str) -> None:
         self._format = None

@@ -46,7 +46,7 @@ _TOO_MANY = "has style rules that would take too long to apply: save it as PDF o
 _RELEVANT = re.compile(
     r"--|display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset"
     r"|indent|clip|transform|overflow|contain|zoom|scale|translate|mask|margin|padding|width"
-    r"|height|size|vertical-align|fill|stroke"
+    r"|height|size|vertical-align|fill|stroke|decoration"
 )
 _AMONG_SIBLINGS = re.compile(r"~(?!=)|:(?:nth-|has\(|\w+-of-type)")
 """Selectors for which each element examines its siblings or their contents."""

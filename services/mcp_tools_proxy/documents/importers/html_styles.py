@@ -232,6 +232,12 @@ def script_tag(declared: Mapping[str, str]) -> str:
     return {"super": "sup", "sub": "sub"}.get(place, "")
 
 
+def is_struck(declared: Mapping[str, str]) -> bool:
+    """Return whether a line through the text of an element marks it as no longer valid."""
+    names = ("text-decoration", "text-decoration-line")
+    return any("line-through" in declared.get(it, "") for it in names)
+
+
 def is_block(declared: Mapping[str, str]) -> bool:
     """Return whether an element is displayed as a block."""
     return declared.get("display", "").startswith(_BLOCK)

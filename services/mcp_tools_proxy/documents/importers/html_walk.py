@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcp_tools_proxy.documents.importers.base import hidden_letters, one_line
 from mcp_tools_proxy.documents.importers.css_values import length_px
-from mcp_tools_proxy.documents.importers.docx_numbering import format_number
+from mcp_tools_proxy.documents.importers.docx_numbering import format_number, letters_of
 from mcp_tools_proxy.documents.importers.html_drawings import (
     SHAPES,
     covers_page,
@@ -28,6 +28,7 @@ from mcp_tools_proxy.documents.importers.html_styles import (
     Drawing,
     is_block,
     is_closed_box,
+    is_struck,
     page_appearance,
     script_tag,
 )
@@ -65,6 +66,7 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOLD = frozenset({"b", "strong"})
 _ITALIC = frozenset({"i", "em"})
+_STRUCK = frozenset({"s", "del", "strike"})
 _CODE = frozenset({"code", "samp", "tt"})
 _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
@@ -137,11 +139,7 @@ def _whole(value: str | None) -> int | None:
 
 def _counter(number: int, kind: str) -> str:
     if kind in {"a", "A"} and number > 0:
-        letters = ""
-        while number > 0:
-            number, rest = divmod(number - 1, 26)
-            letters = chr(ord(kind) + rest) + letters
-        return letters
+        return letters_of(number, kind)
     if kind in {"i", "I"}:
         return format_number(number, "lowerRoman" if kind == "i" else "upperRoman")
     return str(number)
@@ -257,9 +255,11 @@ class PageWalk:
             return None
         self._appearance = seen
         style = self._style
+        is_struck_here = style.struck or tag in _STRUCK or is_struck(declared)
+        self._style = style._replace(struck=is_struck_here)
         leave = self._open(node, tag, attributes, declared)
         if leave is None:
-            self._appearance = before
+            self._style, self._appearance = style, before
             return None
         inner = leave
 
@@ -398,9 +398,11 @@ class PageWalk:
     def _cell(self, node: "LexborNode", ancestors: "list[LexborNode]") -> str:
         """Return the text of a table cell on one line."""
         seen = self._appearance
-        for ancestor in (*ancestors, node):
-            _, seen = self._styles(ancestor, seen)
         style = self._style._replace(bold=False)
+        for ancestor in (*ancestors, node):
+            declared, seen = self._styles(ancestor, seen)
+            if is_struck(declared):
+                style = style._replace(struck=True)
         walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=style)
         walk.read(node)
         return " ".join(walk.text().split())

@@ -53,7 +53,7 @@ class MarkdownBlocks:
     """The top-level blocks of Markdown, read one at a time."""
 
     def __init__(self, text: str) -> None:
-        self.parser = MarkdownIt("commonmark").enable("table").disable("inline")
+        self.parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("inline")
         self.references: dict[str, object] = {}
         """The definitions of links, when all blocks are read."""
         self._text = text

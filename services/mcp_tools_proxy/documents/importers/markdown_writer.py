@@ -1,7 +1,7 @@
 """Writes Markdown: blocks such as lists and quotes, and the text of one block from styled runs.
 
 Marks of bold, italics and code are written only at the borders of words, where CommonMark reads
-them. Superscripts and subscripts become ``^`` and ``_``.
+them; those of struck text everywhere. Superscripts and subscripts become ``^`` and ``_``.
 """
 
 import re
@@ -28,6 +28,8 @@ _INVISIBLE = re.compile("[\u00ad\u200b\u2060]")
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
 _STARS = re.compile(r"(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1")
+_TILDES = re.compile(r"(~~)(?=[^\s~])([^~\n]*[^\s~])\1")
+_OUTER_TILDE, _ESCAPED_TILDE = re.compile(r"\A~|~\Z"), r"\\~"
 _LOW_LINES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
 _LINE_START = re.compile(r"^(?=#{1,6}(?:\s|$)|>|```|~~~)", re.MULTILINE)
 _UNDERLINE = re.compile(r"(?<=\n)(?=(?:=+|-+)[ \t]*(?:\n|$))")
@@ -40,6 +42,7 @@ class RunStyle(NamedTuple):
     """The style of a run of text; ``script`` is "^", "_", "note" for a footnote mark, or ""."""
 
     link: str = ""
+    struck: bool = False
     bold: bool = False
     italic: bool = False
     code: bool = False
@@ -101,6 +104,8 @@ def _escaped(text: str) -> str:
     text = _TAG_START.sub(r"\\<", text)
     if "*" in text:
         text = _STARS.sub(_escape_pair, text)
+    if "~~" in text:
+        text = _TILDES.sub(_escape_pair, text)
     if "_" in text:
         text = _LOW_LINES.sub(_escape_pair, text)
     return text
@@ -111,7 +116,7 @@ def _escape_pair(found: re.Match[str]) -> str:
     return f"{marks}{found[2]}{marks}"
 
 
-_LEVELS = ("link", "bold", "italic", "code", "script")
+_LEVELS = ("struck", "link", "bold", "italic", "code", "script")
 
 
 def _styled(runs: Sequence[Run], levels: Sequence[str], before: str, after: str) -> str:
@@ -153,6 +158,8 @@ def _marked(level: str, value: str | bool, inner: str, before: str, after: str) 
         return lead + script_text(str(value), text, before if not lead else "", after) + trail
     if level == "link":
         return f"{lead}{_link(text, str(value))}{trail}"
+    if level == "struck":  # also within a word, unlike the others: 1~~00~~0 is not 1000
+        return f"{lead}~~{_OUTER_TILDE.sub(_ESCAPED_TILDE, text)}~~{trail}"
     splits_word = (not lead and before[-1:].isalnum()) or (not trail and after[:1].isalnum())
     if splits_word or "\n\n" in text:
         return inner

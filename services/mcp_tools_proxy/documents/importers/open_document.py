@@ -13,10 +13,10 @@ from mcp_tools_proxy.documents.importers.base import (
     lost_equations,
     one_line,
 )
-from mcp_tools_proxy.documents.importers.docx_numbering import format_number
 from mcp_tools_proxy.documents.importers.html import html_to_markdown
 from mcp_tools_proxy.documents.importers.html_styles import Appearance, appearance
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.open_numbering import OpenNumbering
 from mcp_tools_proxy.documents.importers.open_styles import OpenStyles, css_of, is_hidden
 from mcp_tools_proxy.documents.importers.running_titles import PAGE_NUMBER, running_title
 from mcp_tools_proxy.documents.importers.titles import own_title
@@ -67,7 +67,6 @@ _SKIPPED = {
 _TAGS = {
     "text:p": "p",
     "text:list": "ul",
-    "text:list-header": "li",
     "text:ruby": "ruby",
     "text:ruby-text": "rt",
     "table:table": "table",
@@ -86,60 +85,6 @@ _MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*>")
 
 
-_FORMATS = {
-    "1": "decimal",
-    "a": "lowerLetter",
-    "A": "upperLetter",
-    "i": "lowerRoman",
-    "I": "upperRoman",
-}
-_MOST_LEVELS = 10
-
-_OUTLINE = ""
-"""The name of the numbers of headings that are not in a list."""
-
-
-class _HeadingNumbers:
-    """Counts headings by the levels of their list style."""
-
-    def __init__(self) -> None:
-        self._levels: dict[tuple[str, int], Element] = {}
-        self._counts: dict[str, list[int]] = {}
-
-    def add_level(self, style_name: str, number: int, level: Element) -> None:
-        """Store the format of a level, which starts at 1."""
-        self._levels[style_name, number] = level
-
-    def next_label(self, style_name: str, number: int) -> str:
-        """Count a heading; return its number as shown, or "" if it has none."""
-        level = self._levels.get((style_name, number))
-        if level is None or number > _MOST_LEVELS or not level.get("style:num-format"):
-            return ""
-        counts = self._counts.setdefault(style_name, [0] * _MOST_LEVELS)
-        counts[number - 1] += 1
-        counts[number:] = [0] * (_MOST_LEVELS - number)
-        shown = _digits(level, "text:display-levels")
-        parts = [
-            self._written(style_name, it, counts[it - 1])
-            for it in range(max(1, number - shown + 1), number + 1)
-        ]
-        label = ".".join(filter(None, parts))
-        return f"{level.get('style:num-prefix', '')}{label}{level.get('style:num-suffix', '')}"
-
-    def _written(self, style_name: str, number: int, count: int) -> str:
-        level = self._levels.get((style_name, number))
-        if level is None or not count:
-            return ""
-        number_format = _FORMATS.get(level.get("style:num-format", ""))
-        start = _digits(level, "text:start-value")
-        return format_number(count + start - 1, number_format) if number_format else ""
-
-
-def _digits(level: Element, name: str) -> int:
-    value = level.get(name, "1")
-    return int(value) if value.isdigit() and len(value) < 6 else 1
-
-
 class OpenDocumentText:
     """Writes the text of an ODT file as HTML.
 
@@ -152,18 +97,19 @@ class OpenDocumentText:
         self._options = options
         self.hidden_chars = 0
         self._styles = OpenStyles()
-        self._list_tags: dict[tuple[str, int], str] = {}
         self._notes: list[str] = []
-        self._lists: list[str] = []
-        self._are_headings = [False]
-        """Whether each of the lists has headings; they are no list for readers."""
-        self._numbers = _HeadingNumbers()
+        self._list_types: list[str | None] = []
+        """The type in HTML of each open list; None for one with headings, no list for readers."""
+        self._numbers = OpenNumbering()
+        self._label = ""
+        """The label that the next paragraph or heading starts with."""
         self._special: Mapping[str, Callable[[Element], str]] = {
             "text:p": self._paragraph,
             "text:h": self._heading,
             "text:span": self._span,
             "text:list": self._list,
             "text:list-item": self._item,
+            "text:list-header": self._item,
             "text:s": self._spaces,
             "text:tab": lambda _: " ",
             "text:line-break": lambda _: "<br>",
@@ -205,18 +151,7 @@ class OpenDocumentText:
 
     def _read_styles(self, root: Element) -> None:
         self._styles.add(root)
-        for style in root.iter("text:list-style"):
-            for level in style:
-                number = level.get("text:level", "")
-                if number.isdigit():
-                    is_numbered = level.tag.endswith("-number")
-                    kind = level.get("style:num-format", "") if is_numbered else ""
-                    key = (style.get("style:name", ""), int(number))
-                    self._list_tags[key] = f'ol type="{escape(kind)}"' if kind else "ul"
-                    self._numbers.add_level(*key, level)
-        for level in root.iter("text:outline-level-style"):
-            if (number := level.get("text:level", "")).isdigit():
-                self._numbers.add_level(_OUTLINE, int(number), level)
+        self._numbers.add_styles(root)
 
     def _margin(self, place: str) -> str:
         """Return the headers or footers of all page styles, each once."""
@@ -278,20 +213,23 @@ class OpenDocumentText:
             self.title = one_line(plain_text(element))
         levels = (_HEADING_STYLE.fullmatch(name) for name in names)
         tag = next((f"h{level[1]}" for level in levels if level), "p")
-        return f"<{tag}{self._css(element)}>{self._inner(element)}</{tag}>"
+        return f"<{tag}{self._css(element)}>{self._taken_label()}{self._inner(element)}</{tag}>"
 
     def _heading(self, element: Element) -> str:
         level = element.get("text:outline-level", "1")
         name = f"h{min(int(level), 6) if level.isdigit() and level != '0' else 1}"
-        label = ""
-        if element.get("text:is-list-header") == "true":
-            pass
-        elif self._are_headings[-1]:
-            label = self._numbers.next_label(self._lists[-1], len(self._lists))
-        elif not self._lists and level.isdigit():
-            label = self._numbers.next_label(_OUTLINE, int(level))
-        start = f"{escape(label.strip())} " if label.strip() else ""
-        return f"<{name}{self._css(element)}>{start}{self._inner(element)}</{name}>"
+        if (
+            not self._list_types
+            and level.isdigit()
+            and element.get("text:is-list-header") != "true"
+            and self._styles.list_name(element) != ""
+        ):
+            self._label = self._numbers.next_heading(element, int(level))
+        return f"<{name}{self._css(element)}>{self._taken_label()}{self._inner(element)}</{name}>"
+
+    def _taken_label(self) -> str:
+        label, self._label = self._label, ""
+        return f"{escape(label)} " if label else ""
 
     def _span(self, element: Element) -> str:
         inner = self._inner(element)
@@ -305,16 +243,26 @@ class OpenDocumentText:
         return f"<span{css}>{inner}</span>" if css else inner
 
     def _list(self, element: Element) -> str:
-        self._lists.append(element.get("text:style-name") or (self._lists or [""])[-1])
-        tag = self._list_tags.get((self._lists[-1], len(self._lists)), "ul")
-        self._are_headings.append(next(element.iter("text:h"), None) is not None)
+        self._numbers.open_list(element)
+        has_headings = next(element.iter("text:h"), None) is not None
+        self._list_types.append(None if has_headings else self._numbers.html_type)
         inner = self._inner(element)
-        self._lists.pop()
-        return inner if self._are_headings.pop() else f"<{tag}>{inner}</{tag[:2]}>"
+        self._numbers.close_list()
+        kind = self._list_types.pop()
+        if kind is None:
+            return inner
+        return f'<ol type="{kind}">{inner}</ol>' if kind else f"<ul>{inner}</ul>"
 
     def _item(self, element: Element) -> str:
-        inner = self._inner(element)
-        return inner if self._are_headings[-1] else f"<li>{inner}</li>"
+        """Return an item; a label that HTML does not have becomes the start of its text."""
+        label = self._numbers.next_label(element)
+        kind = "" if element.get("text:style-override") else self._list_types[-1]
+        if kind is None or not (label.is_bullet or (kind and label.text)):
+            self._label = label.text
+            inner = self._inner(element)
+            self._label = ""
+            return inner
+        return f'<li value="{label.value}">{self._inner(element)}</li>'
 
     def _spaces(self, element: Element) -> str:
         count = element.get("text:c", "1")

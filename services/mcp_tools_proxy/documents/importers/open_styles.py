@@ -70,6 +70,13 @@ class OpenStyles:
                 return
             _, key = based
 
+    def list_name(self, element: Element) -> str | None:
+        """Return the list of a paragraph's style; "" if it has no number, None if unstated."""
+        family = self._key(element)[0]
+        styles = (self._styles.get(self._known((family, it))) for it in self.names(element))
+        found = (it.get("style:list-style-name") for it in styles if it is not None)
+        return next((it for it in found if it is not None), None)
+
     def properties(self, element: Element) -> Iterator[Element]:
         """Yield the properties of an element's style, then those of its parents."""
         key = self._key(element)
@@ -144,6 +151,8 @@ def _own_look(style: Element) -> Mapping[str, str]:
         if size := properties.get("fo:font-size"):
             is_tiny = _is_at_most(size, SMALLEST_POINTS) or _is_at_most(size, _LEAST_PERCENT, "%")
             look["font-size"] = "0" if is_tiny else size
+        if line := properties.get("style:text-line-through-style"):
+            look["text-decoration"] = "none" if line == "none" else "line-through"
         if _is_at_most(properties.get("style:row-height"), _SMALLEST_ROW):
             look["display"] = "none"
     return look

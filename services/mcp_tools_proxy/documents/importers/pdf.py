@@ -39,6 +39,7 @@ from mcp_tools_proxy.documents.importers.pdf_annotations import (
 from mcp_tools_proxy.documents.importers.pdf_headings import TypeLine, find_headings
 from mcp_tools_proxy.documents.importers.pdf_hidden import HiddenText
 from mcp_tools_proxy.documents.importers.pdf_labels import has_annotation, with_annotations
+from mcp_tools_proxy.documents.importers.pdf_shown_text import ShownValues, use_shown_text
 from mcp_tools_proxy.documents.importers.pdf_text import read_page_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
@@ -66,7 +67,7 @@ def import_pdf(
     file is broken, encrypted, an XFA form, or without any text.
     """
     try:
-        with open_pdf(data) as pdf:
+        with open_pdf(data) as pdf, closing(ShownValues(data)) as shown_values:
             if is_xfa_placeholder(pdf):
                 raise ImportFailed(_XFA)
             outline = list(_outline(pdf))
@@ -74,6 +75,7 @@ def import_pdf(
                 pdf=pdf,
                 signers=signers_of(pdf, data),
                 hidden=HiddenText(data),
+                shown_values=shown_values,
                 type_lines=None if outline else [],
             )
             found = tuple(_page_texts(source, options, progress, reader))
@@ -169,6 +171,7 @@ class _Source:
     pdf: PdfDocument
     signers: Iterator[str]
     hidden: HiddenText
+    shown_values: ShownValues
     type_lines: list[TypeLine] | None
 
 
@@ -191,10 +194,12 @@ def _page(
 ) -> _Page:
     found = read_annotations(page, source.signers)
     visible = source.hidden.visible(page, found.visible)
-    placed = [it for it in visible if it.kind is not AnnotationKind.NOTE]
     seen = set(map(id, visible))
     unseen = sum(count_letters(it.text) for it in found.visible if id(it) not in seen)
-    hidden_chars = found.hidden_chars + unseen + source.hidden.remove(page)
+    visible, replaced = source.shown_values.use(visible, number)
+    placed = [it for it in visible if it.kind is not AnnotationKind.NOTE]
+    hidden_chars = found.hidden_chars + unseen + replaced + source.hidden.remove(page)
+    hidden_chars += use_shown_text(source.pdf, page, number)
     before = len(source.type_lines or ())
     with with_annotations(source.pdf, page, placed) as complete:
         text, is_unreadable = _readable_text(page, number, source.type_lines)

@@ -47,6 +47,7 @@ class Annotation:
 
     ``is_drawn``: PDFium draws the text, so it can be compared with its background. ``colour`` is
     that of a field's text: programs that fill a form often leave its old, empty appearance.
+    ``is_list``: options that are not chosen are drawn, too.
     """
 
     kind: AnnotationKind
@@ -55,6 +56,7 @@ class Annotation:
     label: str = ""
     is_drawn: bool = False
     colour: tuple[int, int, int] | None = None
+    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ def _read_field(form: Any, handle: Any, signers: Iterator[str]) -> Annotation | 
     else:
         return None
     is_drawn = kind != raw.FPDF_FORMFIELD_SIGNATURE
-    return Annotation(AnnotationKind.TEXT, text, box, label, is_drawn, _font_colour(form, handle))
+    colour, is_list = _font_colour(form, handle), kind == raw.FPDF_FORMFIELD_LISTBOX
+    return Annotation(AnnotationKind.TEXT, text, box, label, is_drawn, colour, is_list)
 
 
 def _font_colour(form: Any, handle: Any) -> tuple[int, int, int]:

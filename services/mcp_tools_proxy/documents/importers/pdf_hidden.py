@@ -45,6 +45,10 @@ _LEAST_AREA = 50.0
 _SCAN_SHARE = 0.5
 _PICTURE_SHARE = 0.25
 _FEW_TEXTS = 20
+_MOST_CLIPS = 20
+_RECTANGLE = 5
+"""Points of a rectangle, with its start again."""
+
 _FRAME = 3
 """Pixels of a field's frame."""
 
@@ -58,14 +62,15 @@ _STROKED = (raw.FPDF_TEXTRENDERMODE_STROKE, raw.FPDF_TEXTRENDERMODE_STROKE_CLIP)
 class _Drawn:
     """A text object, filled path or picture; ``order`` is its position among all objects.
 
-    ``colour`` is None for pictures and patterns. ``is_layered``: a layer that is off may hide it.
+    ``colour`` is None for pictures and patterns. ``is_doubtful``: a layer that is off or a clip
+    path may hide it.
     """
 
     handle: Any
     box: Box
     order: int
     colour: _Colour | None
-    is_layered: bool
+    is_doubtful: bool
     is_text: bool
     is_picture: bool = False
     is_unseen: bool = False
@@ -121,7 +126,7 @@ class HiddenText:
 
 def _is_suspicious(text: _Drawn, areas: Sequence[_Drawn]) -> bool:
     colour = text.colour
-    if text.is_unseen or text.is_layered or colour is None:
+    if text.is_unseen or text.is_doubtful or colour is None:
         return True
     if min(colour[:3]) >= _LIGHT or colour[3] <= _FAINT:
         return True
@@ -268,21 +273,26 @@ def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
     for order in range(MOST_OBJECTS):
         if not pending:
             return
-        handle, matrix, depth, is_layered = pending.pop()
+        handle, matrix, depth, is_doubtful = pending.pop()
         kind = raw.FPDFPageObj_GetType(handle)
-        is_layered = is_layered or (may_have_layers and _has_layer(handle))
+        is_doubtful = is_doubtful or (may_have_layers and _has_layer(handle)) or _is_clipped(handle)
         if kind == raw.FPDF_PAGEOBJ_FORM:
             if depth < _MOST_DEPTH and len(pending) < 2 * MOST_OBJECTS:
                 inner = _matrix(handle, matrix)
                 pending += [
                     # a form can itself have a layer, which PDFium does not return
-                    (raw.FPDFFormObj_GetObject(handle, at), inner, depth + 1, may_have_layers)
+                    (
+                        raw.FPDFFormObj_GetObject(handle, at),
+                        inner,
+                        depth + 1,
+                        is_doubtful or may_have_layers,
+                    )
                     for at in reversed(
                         range(min(raw.FPDFFormObj_CountObjects(handle), MOST_OBJECTS))
                     )
                 ]
         elif kind == raw.FPDF_PAGEOBJ_TEXT:
-            yield _text(handle, matrix, order, is_layered=is_layered)
+            yield _text(handle, matrix, order, is_doubtful=is_doubtful)
         elif kind == raw.FPDF_PAGEOBJ_IMAGE or (
             kind == raw.FPDF_PAGEOBJ_PATH and _is_filled(handle)
         ):
@@ -294,13 +304,13 @@ def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
                     box=box,
                     order=order,
                     colour=None if is_picture else _colour(handle, raw.FPDFPageObj_GetFillColor),
-                    is_layered=is_layered,
+                    is_doubtful=is_doubtful,
                     is_text=False,
                     is_picture=is_picture,
                 )
 
 
-def _text(handle: Any, matrix: PdfMatrix | None, order: int, *, is_layered: bool) -> _Drawn:
+def _text(handle: Any, matrix: PdfMatrix | None, order: int, *, is_doubtful: bool) -> _Drawn:
     mode = raw.FPDFTextObj_GetTextRenderMode(handle)
     is_stroked = mode in _STROKED
     colour = _colour(
@@ -312,12 +322,48 @@ def _text(handle: Any, matrix: PdfMatrix | None, order: int, *, is_layered: bool
         box=box,
         order=order,
         colour=colour,
-        is_layered=is_layered,
+        is_doubtful=is_doubtful,
         is_text=True,
         is_unseen=mode in _UNSEEN or (colour is not None and colour[3] == 0),
         # the letters of a Type 3 font can be much larger than its size
         is_tiny=box[3] - box[1] <= 1.5 * TINY and _size(handle, matrix) <= TINY,
     )
+
+
+def _is_clipped(handle: Any) -> bool:
+    """Return whether clip paths may cut off text: all but rectangles around it."""
+    if raw.FPDFPageObj_GetType(handle) not in {raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_FORM}:
+        return False
+    clip = raw.FPDFPageObj_GetClipPath(handle)
+    paths = raw.FPDFClipPath_CountPaths(clip) if clip else 0
+    if paths <= 0:
+        return False
+    left, bottom, right, top = _box(handle, None)
+    if left == right or bottom == top:
+        return False
+    return paths > _MOST_CLIPS or any(
+        points is None
+        or not (points[0] <= left + 1 and points[1] <= bottom + 1)
+        or not (points[2] >= right - 1 and points[3] >= top - 1)
+        for points in (_rectangle(clip, number) for number in range(paths))
+    )
+
+
+def _rectangle(clip: Any, number: int) -> Box | None:
+    """Return the rectangle of a clip path; None if it has another form."""
+    count = raw.FPDFClipPath_CountPathSegments(clip, number)
+    if not 0 < count <= _RECTANGLE:
+        return None
+    x, y = c_float(), c_float()
+    xs: set[float] = set()
+    ys: set[float] = set()
+    for at in range(count):
+        raw.FPDFPathSegment_GetPoint(raw.FPDFClipPath_GetPathSegment(clip, number, at), x, y)
+        xs.add(x.value)
+        ys.add(y.value)
+    if len(xs) > 2 or len(ys) > 2:
+        return None
+    return min(xs), min(ys), max(xs), max(ys)
 
 
 def _size(handle: Any, matrix: PdfMatrix | None) -> float:

@@ -162,11 +162,7 @@ def _add_shapes(
     tree: Element, scale: _Scale, shapes: list[SlideShape], depth: int, *, is_hidden: bool
 ) -> None:
     for element in tree:
-        if element.tag == "mc:AlternateContent":
-            choice = child(element, "mc:Choice")
-            if choice is not None:
-                _add_shapes(choice, scale, shapes, depth, is_hidden=is_hidden)
-        elif element.tag == "p:grpSp" and depth < _MAX_GROUPS:
+        if element.tag == "p:grpSp" and depth < _MAX_GROUPS:
             inside = _group_scale(element, scale)
             is_inner_hidden = is_hidden or _has_hidden(element)
             _add_shapes(element, inside, shapes, depth + 1, is_hidden=is_inner_hidden)

@@ -52,7 +52,6 @@ _PREFIXES = {
     f"{_OPEN_XML}officeDocument/2006/relationships": "r",
     f"{_OPEN_XML}officeDocument/2006/math": "m",
     f"{_OPEN_XML}package/2006/relationships": "rel",
-    f"{_OPEN_XML}markup-compatibility/2006": "mc",
 }
 _MAX_TOKENS = 3_000_000
 """Elements and attributes of a file; a slide has 1,000, and its layouts as many."""
@@ -80,7 +79,7 @@ _SMALLEST_PICTURE = 500
 _MAX_COMPARISONS = 10_000_000
 """Pairs of a shape and one that may be behind or in front of it; 100 slides have 200,000."""
 
-_RUNS = ("a:r", "a:fld", "mc:AlternateContent", f"{{{_DRAWING_2010}}}m")
+_RUNS = ("a:r", "a:fld", f"{{{_DRAWING_2010}}}m")
 _FILE_NAME = re.compile(r"\S+\.\w{3,4}|")
 
 
@@ -438,6 +437,8 @@ class SlideReader:
         if baseline:
             tag = "sup" if baseline > 0 else "sub"
             html = f"<{tag}>{html}</{tag}>"
+        if properties.get("strike", "noStrike") != "noStrike":
+            html = f"<s>{html}</s>"
         if properties.get("b") in ("1", "true"):
             html = f"<b>{html}</b>"
         link = child(properties, "a:hlinkClick")

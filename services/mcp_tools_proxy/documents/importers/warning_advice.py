@@ -1,5 +1,7 @@
 """Advice for the warnings of imports, by entry: the command line, the HTTP API and the console."""
 
+import glob
+import shlex
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -9,11 +11,16 @@ from mcp_tools_proxy.domain.document import ImportWarning
 
 
 class Advice(NamedTuple):
-    """One sentence for each entry."""
+    """One sentence for each entry; ``in_folder`` is that for a file of a folder.
+
+    A single import of such a file would be another document. The CLI adds ``folder_options``.
+    """
 
     cli: str
     http: str
     console: str
+    in_folder: str
+    folder_options: str = ""
 
 
 class ImportEntry(Enum):
@@ -25,7 +32,7 @@ class ImportEntry(Enum):
 
 
 def _same(text: str) -> Advice:
-    return Advice(text, text, text)
+    return Advice(text, text, text, text)
 
 
 _ADVICE: Mapping[str, Advice] = {
@@ -36,31 +43,56 @@ _ADVICE: Mapping[str, Advice] = {
         "the file again.",
         console="If they are scanned, set MCP_PROXY_OCR_LANGUAGES on the gateway, then add the "
         "file again.",
+        in_folder="If they are scanned, set MCP_PROXY_OCR_LANGUAGES=eng, then import the folder "
+        "again; this needs mcp-tools-proxy[ocr], or the image tag :ocr.",
     ),
     WarningCode.UNREADABLE_TEXT: Advice(
         cli="Export the file again, or import it with --ocr-languages eng --replace.",
         http="Export the file again, or have MCP_PROXY_OCR_LANGUAGES set on the gateway.",
         console="Export the file again, or set MCP_PROXY_OCR_LANGUAGES on the gateway.",
+        in_folder="Export the file again, or set MCP_PROXY_OCR_LANGUAGES=eng, then import the "
+        "folder again.",
     ),
     WarningCode.OCR_WITHOUT_TEXT: _same("Compare these pages with the file."),
     WarningCode.HIDDEN_TEXT: _same(
         "Check the file: hidden text can contain instructions for models."
     ),
     WarningCode.GUESSED_ENCODING: Advice(
-        cli="If letters are wrong, import the file again with --encoding and --replace.",
+        cli="If letters are wrong, import the file again with the same options, --replace and "
+        "--encoding windows-1252, or its encoding.",
         http="If letters are wrong, upload the file again with its charset in Content-Type.",
         console="If letters are wrong, save the file as UTF-8, then add it again.",
+        in_folder="If letters are wrong, import the folder again with the encoding of the file.",
+        folder_options="Use the same options, but --include {include} --encoding windows-1252, or "
+        "its encoding.",
     ),
     WarningCode.LOST_EQUATION: _same("Compare the equations with the file."),
     WarningCode.FORMULAS_WITHOUT_VALUES: Advice(
         cli="Save the file in a spreadsheet program, then import it again with --replace.",
         http="Save the file in a spreadsheet program, then upload it again.",
         console="Save the file in a spreadsheet program, then add it again.",
+        in_folder="Save the file in a spreadsheet program, then import the folder again.",
+    ),
+    WarningCode.INSERTED_DOCUMENTS: Advice(
+        cli="Save the file in Word, then import it again with --replace.",
+        http="Save the file in Word, then upload it again.",
+        console="Save the file in Word, then add it again.",
+        in_folder="Save the file in Word, then import the folder again.",
     ),
 }
 
 
-def advice_on(warning: ImportWarning, entry: ImportEntry) -> str | None:
-    """Return the advice on a warning that fits the entry; None for unknown codes."""
+def advice_on(warning: ImportWarning, entry: ImportEntry, path: str | None) -> str | None:
+    """Return the advice on a warning that fits the entry; None for unknown codes.
+
+    ``path`` is that of the file in its folder, if it was imported from one.
+    """
     advice = _ADVICE.get(warning.code)
-    return None if advice is None else str(getattr(advice, entry.value))
+    if advice is None:
+        return None
+    if path is None:
+        return str(getattr(advice, entry.value))
+    if entry is not ImportEntry.CLI or not advice.folder_options:
+        return advice.in_folder
+    include = shlex.quote(f"/{glob.escape(path)}")
+    return f"{advice.in_folder} {advice.folder_options.format(include=include)}"

@@ -25,6 +25,17 @@ unpacked to a million."""
 MAX_DEPTH = 200
 """Nesting limit: 10,000 nested tables took 8 s before they were refused."""
 
+_COMPATIBILITY = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+_ALTERNATIVES = f"{{{_COMPATIBILITY}}}AlternateContent"
+_CHOICE, _FALLBACK = f"{{{_COMPATIBILITY}}}Choice", f"{{{_COMPATIBILITY}}}Fallback"
+_OFFICE_NAMES = (
+    "http://schemas.microsoft.com/office/",
+    "http://schemas.openxmlformats.org/",
+    "http://purl.oclc.org/ooxml/",
+    "urn:schemas-microsoft-com:",
+)
+"""Namespaces that office programs know; they show other content instead of what needs others."""
+
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
@@ -61,9 +72,11 @@ class XmlArchive:
             }
         self._check_sizes()
         checks = _XmlChecks(MAX_TOKENS if max_tokens is None else max_tokens)
+        self._choices: dict[str, list[bool]] = {}
+        """Whether office programs know the namespaces of each choice of a part."""
         for name in self._parts:
             if self._is_xml(name):
-                checks.check(self.read(name))
+                self._choices[name] = checks.check(self.read(name))
 
     @property
     def names(self) -> Iterable[str]:
@@ -84,7 +97,8 @@ class XmlArchive:
         """Return the root of an XML part, or None if it is missing or not XML.
 
         Names in the namespaces of ``prefixes`` become ``prefix:name``, or with another separator:
-        ElementTree's paths reserve the colon. Raises ImportFailed.
+        ElementTree's paths reserve the colon. Of alternative content, that which office programs
+        show remains. Raises ImportFailed.
         """
         content = self.read(name)
         if not content or not self._is_xml(name):
@@ -93,6 +107,8 @@ class XmlArchive:
             root = fromstring(content)  # noqa: S314 - opening the archive refused document types
         except (ParseError, LookupError, ValueError) as error:  # also for an unknown encoding
             raise ImportFailed(self._broken) from error
+        if choices := self._choices[name]:
+            _choose(root, choices)
         names = _PrefixedNames(prefixes, separator)
         for element in root.iter():
             element.tag = names[element.tag]
@@ -127,6 +143,25 @@ class XmlArchive:
             ) from error
 
 
+def _choose(root: Element, choices: Iterable[bool]) -> None:
+    """Replace alternative content by its first known choice, or by the fallback."""
+    for choice, is_known in zip(root.iter(_CHOICE), choices, strict=True):
+        if not is_known:
+            choice.tag = ""
+    for parent in list(root.iter()):
+        if any(child.tag == _ALTERNATIVES for child in parent):
+            parent[:] = list(_chosen(parent))
+
+
+def _chosen(parent: Element) -> Iterator[Element]:
+    for child in parent:
+        if child.tag == _ALTERNATIVES:
+            forms = (it for tag in (_CHOICE, _FALLBACK) for it in child if it.tag == tag)
+            yield from _chosen(next(forms, Element("")))
+        else:
+            yield child
+
+
 class _PrefixedNames(dict[str, str]):
     """Names as ElementTree has them, ``{namespace}name``, to ``prefix:name``."""
 
@@ -143,22 +178,34 @@ class _PrefixedNames(dict[str, str]):
 
 
 class _XmlChecks:
-    """Counts the elements and attributes of XML parts, and limits their depth."""
+    """Counts the elements and attributes of XML parts, and limits their depth.
+
+    It sees the prefixes of namespaces, which ElementTree forgets.
+    """
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._tokens = 0
         self._depth = 0
+        self._spaces: dict[str, list[str]] = {}
+        self._choices: list[bool] = []
 
-    def check(self, content: bytes) -> None:
-        """Check a part up to its first malformed byte. Raises ImportFailed."""
+    def check(self, content: bytes) -> list[bool]:
+        """Check a part up to its first malformed byte. Raises ImportFailed.
+
+        Returns whether office programs know the namespaces of each choice between alternatives.
+        """
         self._depth = 0
+        self._spaces, self._choices = {}, []
         parser = ParserCreate(namespace_separator="}")
         parser.StartDoctypeDeclHandler = self._refuse_document_type
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
+        parser.StartNamespaceDeclHandler = self._start_prefix
+        parser.EndNamespaceDeclHandler = self._end_prefix
         with suppress(ExpatError, LookupError, ValueError):  # an error only where it is parsed
             parser.Parse(content, True)
+        return self._choices
 
     def _refuse_document_type(self, *_: object) -> None:
         raise ImportFailed(
@@ -166,7 +213,18 @@ class _XmlChecks:
             "write: save it again in one"
         )
 
-    def _start(self, _: str, attributes: Mapping[str, str]) -> None:
+    def _start_prefix(self, prefix: str | None, space: str | None) -> None:
+        self._spaces.setdefault(prefix or "", []).append(space or "")
+
+    def _end_prefix(self, prefix: str | None) -> None:
+        self._spaces[prefix or ""].pop()
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name == _CHOICE[1:]:
+            prefixes = attributes.get("Requires", "").split()
+            spaces = (self._spaces.get(it) or [""] for it in prefixes)
+            is_known = all(it[-1].startswith(_OFFICE_NAMES) for it in spaces)
+            self._choices.append(is_known and bool(prefixes))
         self._tokens += 1 + len(attributes)
         self._depth += 1
         if self._tokens > self._max_tokens:

@@ -29,7 +29,13 @@ from mcp_tools_proxy.documents.document_filter import parse_filter
 from mcp_tools_proxy.documents.document_store import DocumentFilter
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
-from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
+from mcp_tools_proxy.domain.document import (
+    Document,
+    DocumentHead,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+)
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
@@ -37,7 +43,13 @@ MAX_READERS = 1_000
 """Limit of users, and of roles, in a query."""
 
 
-class DocumentsQuery(BaseModel):
+class _StrictQuery(BaseModel):
+    """A query whose unknown parameters are refused: `reader_users` opened a document to all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class DocumentsQuery(_StrictQuery):
     """Query of GET /internal/documents."""
 
     tenant_id: Annotated[
@@ -69,7 +81,7 @@ class DocumentsQuery(BaseModel):
         return self
 
 
-class RemovalQuery(BaseModel):
+class RemovalQuery(_StrictQuery):
     """Query that removes several documents of a tenant."""
 
     tenant_id: Annotated[Identifier, Field(description="The documents' tenant.")]
@@ -81,7 +93,7 @@ class RemovalQuery(BaseModel):
     ] = True
 
 
-class DocumentQuery(BaseModel):
+class DocumentQuery(_StrictQuery):
     """Query that names one document."""
 
     tenant_id: Annotated[Identifier, Field(description="The document's tenant.")]
@@ -240,10 +252,13 @@ class DocumentWarning(AnswerModel):
     advice: str | None = None
 
     @classmethod
-    def listed(cls, warnings: Sequence[ImportWarning]) -> list[Self] | None:
+    def listed(
+        cls, warnings: Sequence[ImportWarning], source: DocumentSource | None
+    ) -> list[Self] | None:
         """Return the warnings of a document for an answer; None without warnings."""
+        path = None if source is None else source.path
         return [
-            cls(code=it.code, message=it.message, advice=advice_on(it, ImportEntry.HTTP))
+            cls(code=it.code, message=it.message, advice=advice_on(it, ImportEntry.HTTP, path))
             for it in warnings
         ] or None
 
@@ -318,7 +333,7 @@ class DocumentFacts(AnswerModel):
             expires_at=head.expires_at,
             untrusted=True if head.is_untrusted else None,
             source=None if head.source is None else DocumentOrigin.model_validate(head.source),
-            warnings=DocumentWarning.listed(warnings),
+            warnings=DocumentWarning.listed(warnings, head.source),
         )
 
 

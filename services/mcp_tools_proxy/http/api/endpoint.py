@@ -27,7 +27,12 @@ from mcp_tools_proxy.http.request_headers import TRACE_HEADER, trace_context_fro
 from mcp_tools_proxy.http.request_refusals import RequestRefusals
 from mcp_tools_proxy.http.responses import error_response
 from mcp_tools_proxy.telemetry.spans import TRACE_ID, Tracer
-from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import (
+    closest_match,
+    did_you_mean,
+    place_of,
+    problem_of,
+)
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 _RAW_TRACE_HEADER = TRACE_HEADER.lower().encode()
@@ -193,6 +198,17 @@ def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str
         else:
             found[key] = value
     return {**found, **lists}
+
+
+def validate_query(model: type[ModelT], query: Mapping[str, object]) -> ModelT:
+    """Validate a query. Raises InvalidRequest naming the parameter, also an unknown one."""
+    known = model.model_fields
+    unknown = next((it for it in query if it not in known), None)
+    if unknown is None or model.model_config.get("extra") != "forbid":
+        return validate(model, query)
+    name = unknown[:QUOTE_CHARS]
+    hint = did_you_mean(closest_match(name, known), f"; known are {', '.join(known)}")
+    raise InvalidRequest(f"{name}: is not a known parameter{hint}", details={"field": name})
 
 
 def list_fields(model: type[BaseModel]) -> Collection[str]:

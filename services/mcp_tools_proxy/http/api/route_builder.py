@@ -24,7 +24,7 @@ from mcp_tools_proxy.http.api.endpoint import (
     list_fields,
     single_values,
     traced,
-    validate,
+    validate_query,
 )
 from mcp_tools_proxy.http.api.openapi import (
     TRACED,
@@ -160,7 +160,7 @@ class RouteBuilder:
             tenant_id = None
             if query is not None:
                 values = single_values(parsed.request.query_params, several)
-                more["query"] = validate(query, values)
+                more["query"] = validate_query(query, values)
                 tenant_id = getattr(more["query"], "tenant_id", None)
             if right is not None:
                 await self._gate.check(parsed, right, tenant_id=tenant_id)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
+from threading import Lock
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationError
@@ -23,7 +24,7 @@ from mcp_tools_proxy.http.api.answer_models import AnswerModel, Object
 from mcp_tools_proxy.http.api.schemas import open_names
 from mcp_tools_proxy.http.responses import error_response
 from mcp_tools_proxy.storage.cache_folder import make_private
-from mcp_tools_proxy.storage.files import write_atomically
+from mcp_tools_proxy.storage.files import statuses_of, write_atomically
 
 KEPT_S = 3600.0
 MAX_KEPT = 1_000
@@ -84,6 +85,7 @@ class UploadStatuses:
         self._folder = folder
         self._owner = token_hex(16)
         self._lock: int | None = None
+        self._opening = Lock()
         self._clean_at = 0.0
 
     @staticmethod
@@ -121,15 +123,23 @@ class UploadStatuses:
         write_atomically(self._path(status.upload_id, _STATUS), content, new_file_mode=0o600)
         if time.monotonic() >= self._clean_at:
             self._clean_at = time.monotonic() + _CLEAN_EVERY_S
-            self._clean()
+            with suppress(OSError):  # the status is kept
+                self._clean()
 
     def _open(self) -> None:
-        if self._lock is None:
+        with self._opening:  # each status is written in a thread
+            if self._lock is not None:
+                return
             make_private(self._folder.parent)
             make_private(self._folder)
             path = self._path(self._owner, _LOCK)
-            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                raise
+            self._lock = descriptor
 
     def _find(self, upload_id: str) -> UploadStatus | None:
         if _ID.fullmatch(upload_id) is None:
@@ -159,8 +169,8 @@ class UploadStatuses:
 
     def _clean(self) -> None:
         """Remove old statuses, and the locks of processes that have ended."""
-        with os.scandir(self._folder) as entries:
-            found = sorted(((entry.stat().st_mtime, entry.name) for entry in entries), reverse=True)
+        files = statuses_of(self._folder)
+        found = sorted(((it.st_mtime, name) for name, it in files.items()), reverse=True)
         oldest = datetime.now(UTC).timestamp() - KEPT_S
         statuses = [it for it in found if it[1].endswith(_STATUS)]
         old = [it for it in statuses if it[0] < oldest] + statuses[MAX_KEPT:]
