@@ -14,7 +14,15 @@ from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset, write_json
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.service import BATCH, CONFIG_DIR, RESOURCES, Service, request_of, running
+from tests.support.service import (
+    BATCH,
+    CONFIG_DIR,
+    RESOURCES,
+    Service,
+    eventually,
+    request_of,
+    running,
+)
 
 
 def tool(name: str, **properties: str) -> Json:
@@ -76,14 +84,15 @@ async def shop(
     labels: Mapping[str, Json] = LABELS,
     tools: Iterable[Json] = TOOLS,
     templates: Iterable[Json] = (),
+    entry: Mapping[str, object] = {},
     **settings: Any,
 ) -> AsyncIterator[Service]:
     names = [it["name"] for it in tools]
     extra = {"tools": [*tools], "resourceTemplates": [*templates]}
     async with running_raw(extra=extra) as server:
-        preset = make_preset(tools=[("shop", it) for it in (*names, "is_error", "echo")])
-        entry = {"type": "streamable-http", "url": server.url}
-        config = Config(servers={"shop": entry}, presets=[preset], more={"defaultPresetId": "work"})
+        preset = make_preset(tools=[("shop", it) for it in (*names, "is_error", "echo", "hang")])
+        shown = {"type": "streamable-http", "url": server.url, **entry}
+        config = Config(servers={"shop": shown}, presets=[preset], more={"defaultPresetId": "work"})
         CONFIG_DIR.mkdir(parents=True, exist_ok=True)
         write_json(CONFIG_DIR / "labels.json", {"tools": dict(labels)})
         if policies:
@@ -179,6 +188,32 @@ async def test_a_running_total_is_exact_in_a_batch() -> None:
         codes = [it.get("error", {}).get("code", "OK") for it in response.json()["results"]]
         assert codes.count("OK") == 3
         assert codes.count("POLICY_DENIED") == 7
+
+
+async def test_a_call_that_was_not_sent_is_no_call_of_its_tool() -> None:
+    once = """@id("once") forbid(principal, action == Action::"shop:refund", resource) when {
+      context has run && context.run.called["shop:refund"] > 0
+    };"""
+    refund = {"order_id": "1", "cents": 600}
+    async with shop(TOTAL, once, entry={"maxCallsInFlight": 1}) as service:
+        run = a_run()
+        async with asyncio.TaskGroup() as tasks:
+            hanging = tasks.create_task(service.code("shop:hang"))
+
+            async def is_busy() -> bool:
+                return await service.code("shop:echo") == "SERVER_BUSY"
+
+            await asyncio.sleep(0.1)
+            await eventually(is_busy)
+            busy = [await service.code("shop:refund", refund, run=run) for _ in range(4)]
+            hanging.cancel()
+
+        async def is_refunded() -> bool:
+            return await service.code("shop:refund", refund, run=run) == "OK"
+
+        await eventually(is_refunded)
+        assert busy == ["SERVER_BUSY"] * 4
+        assert (await refusal(service, "shop:refund", refund, run=run))[1] == ["once", "total"]
 
 
 async def test_a_default_that_the_gateway_adds_is_an_argument() -> None:
@@ -287,6 +322,9 @@ async def test_the_fourth_identical_failure_is_stopped() -> None:
         assert await service.code("shop:is_error", {"a": 1}, run=a_run()) == "TOOL_FAILED"
         codes = [await service.code("nope", {}, run=run) for _ in range(4)]
         assert codes == ["TOOL_NOT_FOUND"] * 3 + ["LOOP_STOPPED"]
+        agents = ["nobody"] * 4 + [None]
+        codes = [await service.code("shop:echo", run=run, agent=it) for it in agents]
+        assert codes == ["AGENT_NOT_FOUND"] * 4 + ["OK"]  # the call is the same, not its agent
         window = {"doc_id": "doc_1", "anchor_chunk_id": "c"}
         codes = [await service.code("read_chunk_window", window, run=run) for _ in range(4)]
         assert codes == ["RETRIEVAL_NOT_CONFIGURED"] * 4  # HTTP 503 is no loop

@@ -283,6 +283,12 @@ class ModelRun:
         if counts:
             self.failures[call.digest] = self.failures.get(call.digest, 0) + 1
 
+    def withdraw(self, call: ModelCall) -> None:
+        self.called[call.tool] -= 1
+        for key, amount in _amounts(call):
+            if self.total[key] < LARGEST:
+                self.total[key] -= amount
+
 
 class Facts:
     """The facts of one call, as policies read them."""
@@ -353,6 +359,17 @@ def _denied_by(rule: str) -> Decision:
     return Decision(code="POLICY_DENIED", ids=frozenset({rule}), fired=fired)
 
 
+NOT_SENT = ("SERVER_BUSY", "LOGIN_REQUIRED", "RETRIEVAL_NOT_CONFIGURED")
+
+
+def _amounts(call: ModelCall) -> Iterator[tuple[str, int]]:
+    for name, value in call.arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if value > 0 and value == int(value):
+            yield f"{call.tool}#{name}", int(value)
+
+
 class Rules:
     """The decisions over runs: labels, policies (None without any), and limits of one run."""
 
@@ -382,15 +399,8 @@ class Rules:
             return found
         run.called[call.tool] = run.called.get(call.tool, 0) + 1
         run.seen |= {f"label:{it}" for it in tool.labels} | {f"server:{tool.server}"}
-        for name, value in call.arguments.items():
-            if (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and value == int(value)
-                and value > 0
-            ):
-                key = f"{call.tool}#{name}"
-                run.total[key] = min(LARGEST, run.total.get(key, 0) + int(value))
+        for key, amount in _amounts(call):
+            run.total[key] = min(LARGEST, run.total.get(key, 0) + amount)
         return Decision(number=run.calls, labels=labels, fired=found.fired)
 
     def _decision(self, call: ModelCall, tool: ModelTool, run: ModelRun | None) -> Decision:
@@ -443,7 +453,8 @@ class Rules:
         A call over its budget is not counted. Returns None if it does not concern the run.
         """
         is_over_budget = outcome.code == "RATE_LIMIT_EXCEEDED"
-        if is_over_budget and call.tools is None and not call.read_only:
+        declares = call.tools is not None or call.read_only or call.task
+        if is_over_budget and not declares:
             return None
         run.declare(call)
         if is_over_budget:
@@ -456,6 +467,8 @@ class Rules:
     def finish(self, call: ModelCall, run: ModelRun, outcome: ModelOutcome) -> None:
         """Keep the end of a call that was sent."""
         tool = self.tools[call.tool]
+        if outcome.code in NOT_SENT:
+            run.withdraw(call)
         if outcome.code != "OK":
             run.fail(call, counts=outcome.counts)
             return

@@ -21,6 +21,9 @@ from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import (
+    AgentNotFound,
+    AgentRequired,
+    IdentityRequired,
     InternalError,
     LoginRequired,
     LoopStopped,
@@ -32,6 +35,7 @@ from mcp_tools_proxy.domain.errors import (
     RunExpired,
     RunRefused,
     RunRequired,
+    ServerBusy,
     ToolFailed,
     ToolTimeout,
 )
@@ -241,6 +245,7 @@ class RunChecks:
         try:
             await approvals.use(grant, wanted)
         except ProxyError as error:
+            error.nothing_ran = True  # another repetition may have used the approval
             await self._end(checked, error)
             raise
         checked.grant = grant
@@ -478,6 +483,8 @@ class _CheckedCall:
             if not made.input_required:
                 memory.succeed(self._counted, made.tokens, self._values)
         else:
+            if _was_not_sent(made):
+                memory.withdraw(self._counted)
             memory.fail(self._counted, may_be_repeated=_may_be_repeated(made))
         return None
 
@@ -560,11 +567,21 @@ def _structured(result: JsonObject, *, is_local: bool) -> Iterator[object]:
                 continue
 
 
+_NOT_OF_THE_CALL = (
+    *(AgentNotFound, AgentRequired, IdentityRequired, LoginRequired),
+    *(RetrievalNotConfigured, RunRefused, ToolTimeout),
+)
+"""Errors after which the same tool and arguments can succeed."""
+
+
+def _was_not_sent(error: ProxyError) -> bool:
+    """Return whether a call surely had no effect; the connection may break after it was sent."""
+    return error.nothing_ran or (isinstance(error, ServerBusy) and error.retryable)
+
+
 def _may_be_repeated(error: ProxyError) -> bool:
     """Return whether the same call can succeed later, so that a repetition is not a loop."""
-    if error.retryable or isinstance(
-        error, ToolTimeout | LoginRequired | RetrievalNotConfigured | RunRefused
-    ):
+    if error.retryable or isinstance(error, _NOT_OF_THE_CALL):
         return True
     return isinstance(error, ToolFailed) and _NOT_READY.search(error.message) is not None
 

@@ -246,10 +246,7 @@ class RunMemory:
         known = self.made.get(call.digest[:VALUE_BYTES])
         seen = (f"server:{call.server}", *(f"label:{it}" for it in sorted(call.labels)))
         new = [it for it in seen if it not in self.seen]
-        totals = {
-            f"{call.tool}#{name}": min(MAX_INTEGER, max(0, amount))
-            for name, amount in call.amounts.items()
-        }
+        totals = _totals_of(call)
         names = sum(map(_json_size, new))
         names += sum(_json_size(it) + _COUNT_BYTES for it in totals if it not in self.totals)
         if call.tool not in self.called:
@@ -326,6 +323,16 @@ class RunMemory:
             failures = self.made.get(call.digest[:VALUE_BYTES]) or 0
             self.made.set(call.digest[:VALUE_BYTES], min(MAX_FAILURES, failures + 1))
 
+    def withdraw(self, call: RunCall) -> None:
+        """Take back from the counts of its tool a reserved call that was not sent.
+
+        A total at its maximum stays there: what was beyond it is not known.
+        """
+        self.called[call.tool] -= 1
+        for name, amount in _totals_of(call).items():
+            if self.totals[name] < MAX_INTEGER:
+                self.totals[name] -= amount
+
     def refuse(self, digest: bytes, *, may_be_repeated: bool) -> None:
         """Count a call that was refused before it was sent.
 
@@ -400,6 +407,14 @@ _PLAIN = (
     *("calls", "errors", "repeats", "tokens", "read_only", "tools", "seen"),
     *("called", "succeeded", "totals", "sources", "name_bytes"),
 )
+
+
+def _totals_of(call: RunCall) -> dict[str, int]:
+    """Return what a call adds to totals; negative amounts would lower them."""
+    return {
+        f"{call.tool}#{name}": min(MAX_INTEGER, max(0, amount))
+        for name, amount in call.amounts.items()
+    }
 
 
 def _is_utf8(name: str) -> bool:

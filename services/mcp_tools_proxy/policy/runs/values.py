@@ -118,6 +118,10 @@ def normal_text(value: object) -> str | None:
 _ADDRESS_SIGN = re.compile(r"[@./\\]")
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+"""Control characters; some of them would separate the groups of an account number."""
+
+
 def is_disguised(value: str, normal: str) -> bool:
     """Return whether a value only looks like its normal form, such as ``ｂob@a.com``.
 
@@ -125,7 +129,7 @@ def is_disguised(value: str, normal: str) -> bool:
     written so.
     """
     if value.isascii():
-        return False
+        return _CONTROL.search(value) is not None
     if normal.isascii():
         return True
     has_sign = _ADDRESS_SIGN.search(normal) is not None
