@@ -179,6 +179,19 @@ async def test_an_unknown_parameter_is_refused(
     assert (await operator.send("GET", LIST)).json()["documents"] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [("metadata", "team", "KEY=VALUE"), ("metadata", "=hr", "KEY=VALUE")]
+    + [("language", it, "such as de or pt-BR") for it in ("german", "de_DE", "klingon-x", "de\n")],
+)
+async def test_a_wrong_parameter_says_what_is_expected(
+    operator: Operator, name: str, value: str, expected: str
+) -> None:
+    answer = await operator.send("PUT", CONTENT, {**DOC, name: value}, NOTE, **NEW)
+    assert outcome(answer) == (422, "INVALID_REQUEST")
+    assert expected in answer.json()["error"]["message"]
+
+
 async def test_warnings_have_advice_for_the_api(operator: Operator) -> None:
     warning = {"code": "hidden_text", "message": "Three letters of hidden text were left out"}
     more = {"warnings": [warning, {"code": "from a later release", "message": "x"}]}

@@ -109,7 +109,7 @@ def test_show_prints_source_and_warnings_with_advice(run: Run, root: Path) -> No
     write_document(root, document, replace=False)
     shown = run("show", "note", "--tenant", "acme").stdout
     assert "source    share: a/note.pdf" in shown
-    assert "warning   page 2 of 3 has no text. If they are scanned, import the file again" in shown
+    assert "warning   page 2 of 3 has no text. If they are scanned, set MCP_PROXY_OCR" in shown
     (warning,) = json.loads(run("show", "note", "--tenant", "acme", "--json").stdout)["warnings"]
     assert warning["code"] == "pages_without_text"
 

@@ -424,6 +424,13 @@ def test_half_of_a_file_is_not_stored(
     assert "Second half." in stored(root, "a").pages[0]
 
 
+@pytest.mark.parametrize("language", ["german", "de_DE", "klingon-x"])
+def test_a_wrong_language_is_a_usage_error(run: Run, share: Path, language: str) -> None:
+    result = run("import", share, "--tenant", "t", "--language", language)
+    assert result.exit_code == 2
+    assert "BCP 47 tag such as de" in " ".join(result.stderr.split())
+
+
 def test_content_cannot_set_rights(run: Run, root: Path, tmp_path: Path) -> None:
     folder = tmp_path / "share"
     folder.mkdir()
@@ -486,6 +493,15 @@ def test_a_second_run_at_the_same_time_is_refused(share: Path, root: Path, tmp_p
     again = imported(documents_commands(root), share)
     assert len(again["imported"]) + again["unchanged"] == 6
     assert again["unchanged"] >= 1
+
+
+def test_without_a_cache_folder_a_second_run_is_possible_and_that_is_said(
+    root: Path, share: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    result = imported(documents_commands(root, cache_dir=tmp_path / "file"), share)
+    assert (result["exit_code"], len(result["imported"])) == (0, 6)
+    assert "set MCP_PROXY_CACHE_DIR" in result["stderr"]
 
 
 def test_a_folder_is_imported_to_postgresql(root: Path, share: Path, databases: Databases) -> None:

@@ -9,8 +9,8 @@ _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
-Cell = str | float | tuple[float, int] | None
-"""A text, a number, a number with the number of its style, or no cell."""
+Cell = str | float | tuple[str | float, int] | None
+"""A text or number, also with the number of its style, or no cell."""
 
 
 def sheet_of(rows: Sequence[Sequence[Cell]], *, before: str = "", after: str = "") -> str:
@@ -94,9 +94,9 @@ def xlsx_of(
     )
 
 
-def _cell(place: str, cell: "str | float | tuple[float, int]") -> str:
-    if isinstance(cell, str):
-        return f'<c r="{place}" t="inlineStr"><is><t>{escape(cell)}</t></is></c>'
-    if isinstance(cell, tuple):
-        return f'<c r="{place}" s="{cell[1]}"><v>{cell[0]}</v></c>'
-    return f'<c r="{place}"><v>{cell}</v></c>'
+def _cell(place: str, cell: "str | float | tuple[str | float, int]") -> str:
+    value, style = cell if isinstance(cell, tuple) else (cell, 0)
+    about = f'<c r="{place}" s="{style}"' if style else f'<c r="{place}"'
+    if isinstance(value, str):
+        return f'{about} t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+    return f"{about}><v>{value}</v></c>"

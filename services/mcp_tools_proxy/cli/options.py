@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.settings import ConfigDirSettings, SettingsError, load
-from mcp_tools_proxy.wire.identifiers import document_ids, is_identifier
+from mcp_tools_proxy.wire.identifiers import check_language, document_ids, is_identifier
 
 
 def identifier(value: str | None) -> str | None:
@@ -50,6 +50,15 @@ def text_encoding(value: str | None) -> str | None:
             find_encoding(value)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def language_tag(value: str | None) -> str | None:
+    """Check a language. Raises BadParameter."""
+    try:
+        check_language(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"it {error}") from None
     return value
 
 

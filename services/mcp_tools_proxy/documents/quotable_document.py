@@ -190,21 +190,28 @@ def _places(level: LevelText, wanted: LevelText, *, joins_lines: bool) -> Iterat
 
     With ``joins_lines``, words that were divided at the end of a line may have been joined.
     """
+    spellings = _Spellings(level) if joins_lines else None
     for start in paced(islice(_starts(level, wanted), MAX_TRIED), every=_TRIED_BETWEEN_PAUSES):
         end = start + len(wanted.text)
         is_cut = _is_inside(level, start) or _is_inside(level, end) or _lacks_number(level, start)
-        if not is_cut and _has_hyphens(level, wanted, start, joins_lines=joins_lines):
+        if not is_cut and _has_hyphens(level, wanted, start, spellings):
             yield start, end
 
 
 def _starts(level: LevelText, wanted: LevelText) -> Iterator[int]:
-    start = level.text.find(wanted.text) if wanted.text else -1
+    return _occurrences(level.text, wanted.text) if wanted.text else iter(())
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    start = text.find(part)
     while start >= 0:
         yield start
-        start = level.text.find(wanted.text, start + 1)
+        start = text.find(part, start + 1)
 
 
-def _has_hyphens(level: LevelText, wanted: LevelText, start: int, *, joins_lines: bool) -> bool:
+def _has_hyphens(
+    level: LevelText, wanted: LevelText, start: int, spellings: "_Spellings | None"
+) -> bool:
     """Return whether the words at ``start`` have the same hyphens as the wanted ones.
 
     A hyphen at the end of a line can be missing on either side.
@@ -216,10 +223,45 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int, *, joins_lines
         only = here or there
         if (here is None) == (there is None) or only in {Hyphen.AT_LINE_END, Hyphen.MIXED}:
             continue
-        if not (joins_lines and _is_divided(level.text, start + place)):
+        if spellings is None or not _is_divided(level.text, start + place):
+            return False
+        if spellings.are_two_words(start + place):
             return False
     return True
 
+
+class _Spellings:
+    """Finds words that a document has with and without a hyphen: to re-sign is not to resign."""
+
+    def __init__(self, level: LevelText) -> None:
+        self._level = level
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def are_two_words(self, place: int) -> bool:
+        """Return whether both spellings of the word around a position are in the document."""
+        text = self._level.text
+        before = _LETTERS.match(text[max(place - _LONGEST_HALF, 0) : place][::-1])
+        after = _LETTERS.match(text[place : place + _LONGEST_HALF])
+        halves = before[0][::-1] if before else "", after[0] if after else ""
+        if halves not in self._known:
+            if len(self._known) == _MOST_WORDS:
+                return True
+            self._known[halves] = {None, Hyphen.IN_LINE} <= self._hyphens(*halves)
+        return self._known[halves]
+
+    def _hyphens(self, first: str, second: str) -> set[Hyphen | None]:
+        level, word = self._level, first + second
+        return {
+            level.hyphen_at(start + len(first))
+            for start in islice(_occurrences(level.text, word), MAX_TRIED)
+            if not _is_inside(level, start) and not _is_inside(level, start + len(word))
+        }
+
+
+_LETTERS = re.compile(r"[^\W\d_]*")
+_LONGEST_HALF = 60
+_MOST_WORDS = 20
+"""Limit per quote; each word takes a search through the document."""
 
 _DIVIDED = re.compile(r"[^\W\d_]{2}[^\W\d_A-Z]{2}")
 

@@ -35,8 +35,12 @@ class WorkerProcess:
         *,
         folder: str = "/",
         environment: Mapping[str, str] = _NOTHING,
+        errors: int = DEVNULL,
     ) -> Self:
-        """Start a process in a folder with only ``environment``. Raises OSError."""
+        """Start a process in a folder with only ``environment``.
+
+        It writes its stderr to the descriptor ``errors``. Raises OSError.
+        """
         loop = asyncio.get_running_loop()
         # create_subprocess_exec provides no way to close the pipes
         transport, protocol = await loop.subprocess_exec(
@@ -44,7 +48,7 @@ class WorkerProcess:
             *command,
             stdin=PIPE,
             stdout=PIPE,
-            stderr=DEVNULL,
+            stderr=errors,
             cwd=folder,
             env=environment,
             start_new_session=True,

@@ -6,7 +6,7 @@ from hashlib import sha256
 from ipaddress import ip_address
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import BeforeValidator, StringConstraints
 
 IDENTIFIER_CHARS = 256
 CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f"
@@ -29,9 +29,20 @@ def id_of(value: object) -> object:
     return value
 
 
+_LANGUAGE_TAG = re.compile(r"(?=.{2,35}\Z)[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+
+
+def check_language(value: object) -> object:
+    """Check a language tag; other types are for the validation. Raises ValueError."""
+    if isinstance(value, str) and _LANGUAGE_TAG.fullmatch(value) is None:
+        raise ValueError("should be a BCP 47 tag such as de or pt-BR")
+    return value
+
+
 LanguageTag = Annotated[
     str,
     StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"),
+    BeforeValidator(check_language),
 ]
 """A BCP 47 language tag, such as ``de`` or ``pt-BR``."""
 

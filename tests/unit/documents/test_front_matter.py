@@ -162,13 +162,29 @@ def test_other_forms_are_read_and_removed(front: str) -> None:
     ],
 )
 def test_other_text_is_kept(text: str) -> None:
-    assert split_front_matter(text) == (FileFacts(), text)
+    assert split_front_matter(text) == (FileFacts(), text, ())
+
+
+@each_row(
+    "front",
+    [
+        'title: "Leave of absence\ntags: [hr, leave]',
+        "title: Leave\ntags: [hr, leave\ndate: 2027-01-31",
+        "tags: {hr\n  leave\nlang: de",
+        "title: 'a: b",
+    ],
+)
+def test_front_matter_with_an_open_quote_or_bracket_gives_no_facts(front: str) -> None:
+    document = imported(f"---\n{front}\n---\n{BODY}")
+    assert (document.title, document.tags, document.pages) == ("Intro", ("own",), (BODY,))
+    assert (document.date, document.language) == (None, None)
+    assert [it.code for it in document.warnings] == ["broken_front_matter"]
 
 
 def test_a_number_that_has_no_decimal_form_is_no_title() -> None:
     number = f"0x{'f' * 5000}"
     front = f"+++\ntitle = {number}\ntags = [{number}, 'hr']\n+++\n"
-    assert split_front_matter(front + BODY) == (FileFacts(tags=("hr",)), BODY)
+    assert split_front_matter(front + BODY) == (FileFacts(tags=("hr",)), BODY, ())
 
 
 @each_row(

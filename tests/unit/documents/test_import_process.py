@@ -51,6 +51,7 @@ NO_WAIT = partial(ImportPlaces, wait_s=0)
 
 
 def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
+    program = f"print('started', flush=True)\n{program}"
     return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s, places=NO_WAIT())
 
 
@@ -523,6 +524,17 @@ async def test_failing_to_start_a_process_is_reported_and_frees_the_slot(note: P
         "an import cannot be run on this machine now: No such file or directory"
     )
     assert "0 running" in repr(importer)
+
+
+async def test_a_process_that_cannot_start_is_no_fault_of_the_file(note: Path) -> None:
+    for program, reason in (
+        ("import a_missing_module", "ModuleNotFoundError: No module named 'a_missing_module'"),
+        ("raise SystemExit(3)", "exit code 3"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
+    ):
+        with pytest.raises(ImportUnavailable) as failed:
+            await imported(Importer(worker=(sys.executable, "-c", program)), note, ".md", options())
+        assert failed.value.reason.endswith(f"its process ended at the start: {reason}")
 
 
 async def test_a_document_over_the_size_limit_is_refused(note: Path) -> None:

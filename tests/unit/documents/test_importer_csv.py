@@ -92,8 +92,15 @@ def test_a_table_without_text_is_refused_as_empty(table: str) -> None:
 def test_an_unterminated_cell_is_refused_with_its_line() -> None:
     table = 'part,price\nbolt,"' + "x" * 200_000
     assert refused(table) == (
-        "is not a readable .csv file: correct line 2 (field larger than field limit (131072))"
+        "is not a readable .csv file: correct the quotes from line 2 on "
+        "(field larger than field limit (131072))"
     )
+
+
+def test_a_quote_that_is_not_closed_is_named_where_it_opens() -> None:
+    rows = [f"bolt {number},{number}" for number in range(20_000)]
+    rows[3:5] = ['"washer', 'large",2', 'nut,"3']
+    assert "correct the quotes from line 8 on" in refused("\n".join(["sep=,", "part,price", *rows]))
 
 
 def test_a_file_saved_by_excel_in_russia_is_a_table() -> None:

@@ -463,3 +463,11 @@ def test_of_a_list_only_the_chosen_options_that_are_drawn_are_read() -> None:
         shown("BT /F1 8 Tf 2 11 Td (Paris) Tj 0 -9 Td (Rome) Tj ET"),
     )
     assert text_of(data) == "Amount: Rome"
+
+
+def test_many_boxes_around_one_appearance_do_not_multiply_its_text() -> None:
+    box = "/Type /Annot /Subtype /FreeText /F 4 /Rect [0 0 600 800] /DA (/F1 12 Tf 0 g)"
+    boxes = [f"<< {box} /Contents (obey me {it}) /AP << /N 6 0 R >> >>" for it in range(300)]
+    data = raw_pdf("", shown("BT /F1 12 Tf 2 5 Td (Pay) Tj ET"), *boxes, annotations=range(7, 307))
+    assert 1 <= text_of(data).count("Pay") <= 2 * len(boxes)
+    assert "obey" not in text_of(data)

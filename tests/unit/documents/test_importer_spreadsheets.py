@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.number_formats import shown_number, shown_text
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
-from mcp_tools_proxy.documents.importers.workbook_looks import shown_number
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import relations_of, zip_of
 from tests.support.tables import each_row
@@ -97,7 +97,26 @@ def test_numbers_and_dates_are_shown_as_in_the_program() -> None:
         (5, "[$€-407] #,##0.00", "€ 5.00"),
         (5, '0 "km;h"', "5 km;h"),
         (1.5, "General", None),
-        (1.5, "# ?/?", None),
+        (1.5, "# ?/?", "1 1/2"),
+        (-0.333, '# ??/??" in"', "-1/3 in"),
+        (3, "# ?/?", "3"),
+        (1.25, "?/?", "5/4"),
+        (0.3, "# ?/10", "3/10"),
+        (1234567, '#,##0.0,"K"', "1,234.6K"),
+        (1234567, "0.0,,", "1.2"),
+        (-2500, "#,##0,", "-3"),
+        (5, '[>3]"high";"low"', "high"),
+        (2, '[>3]"high";"low"', "low"),
+        (-2, '[<=-1]0.0;[<>0]"some";"none"', "-2.0"),
+        (0.5, '[<=-1]0.0;[<>0]"some";"none"', "some"),
+        (0, '[<=-1]0.0;[<>0]"some";"none"', "none"),
+        (-5, "[<0](0);0", "(5)"),
+        (2, "[>3]0", None),
+        (2, "[>3]0;0.0;0.00", None),
+        (0, '0;-0;"none"', "none"),
+        (0, "0;-0;;@", ""),
+        (0, '_-* #,##0_-;\\-* #,##0_-;_-* "-"??_-;_-@_-', "-"),
+        (0.5, "#.##", ".5"),
         (1.5, "0.0E+00", None),
         (1e20, "0", "100000000000000000000"),
         (12345678901234568.0, "#,##0", "12,345,678,901,234,600"),
@@ -111,6 +130,34 @@ def test_a_number_format_is_applied_or_left_alone(
     value: float, number_format: str, shown: str | None
 ) -> None:
     assert shown_number(value, number_format) == shown
+
+
+@each_row(
+    ("text_format", "shown"),
+    [
+        ('"pre "@', "pre abc"),
+        ('0;-0;0;@" (text)"', "abc (text)"),
+        ("0.00", "abc"),
+        ('0;-0;0;"any"', "any"),
+        ("@ yyyy", "abc"),
+        ("@" * 200, "abc"),
+        ('"@', "abc"),
+    ],
+)
+def test_a_format_of_texts_is_applied_or_left_alone(text_format: str, shown: str) -> None:
+    assert shown_text("abc", text_format) == shown
+
+
+def test_formats_of_a_workbook_are_applied() -> None:
+    cells: list[list[Cell]] = [
+        ["Name", "Value"],
+        [("abc", 1), (5, 2)],
+        [("secret", 3), (1234567, 4)],
+    ]
+    formats = ['"pre "@', '[>3]"high";"low"', "0;0;0;", '0.0,,"M"']
+    document = imported(xlsx_of({"S": sheet_of(cells)}, formats=formats))
+    assert "| pre abc | high |\n|  | 1.2M |" in document.pages[0]
+    assert hidden_letters(document) == str(len("secret"))
 
 
 def test_merged_cells_are_repeated_and_titles_stand_above_the_table() -> None:

@@ -46,6 +46,7 @@ from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_imp
 from mcp_tools_proxy.cli.options import (
     document_files,
     identifier,
+    language_tag,
     ocr_languages,
     parse_languages,
     text_encoding,
@@ -124,7 +125,12 @@ _Title = Annotated[
 ]
 _Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag. May be repeated.")]
 _Language = Annotated[
-    str | None, typer.Option("--language", help="Language of the text, a BCP 47 tag: de, pt-BR.")
+    str | None,
+    typer.Option(
+        "--language",
+        callback=language_tag,
+        help="Language of the text, a BCP 47 tag: de, pt-BR.",
+    ),
 ]
 _Encoding = Annotated[
     str | None,

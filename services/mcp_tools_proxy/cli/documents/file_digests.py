@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mcp_tools_proxy.cli.documents.document_stores import Unusable
 from mcp_tools_proxy.cli.documents.source_folder import FileStamp
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.folder.folder_cache import CacheFile, digest_of
 from mcp_tools_proxy.storage.cache_folder import make_private
 
@@ -74,14 +75,20 @@ class FileDigests:
     def locked(self, tenant_id: str, source: str) -> Iterator[None]:
         """Hold a lock, as a second run of a timer would import the same files.
 
-        Raises Unusable if another process has it.
+        Raises Unusable if another process has it. Without a usable cache folder, a warning is
+        printed, as a second run only takes time.
         """
         name = digest_of(Path("/", tenant_id.replace("/", "%2F"), source.replace("/", "%2F")))
         try:
             make_private(self._cache)
             path = self._cache / f"import-{self._name}-{name}.lock"
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:  # without a cache, a second run only takes time
+        except OSError as error:
+            echo(
+                f"{self._cache} cannot be used ({error.strerror or error}), so a second run at "
+                "the same time is not refused; set MCP_PROXY_CACHE_DIR",
+                err=True,
+            )
             yield
             return
         try:

@@ -66,6 +66,7 @@ class WarningCode(StrEnum):
     LOST_EQUATION = "lost_equation"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
     INSERTED_DOCUMENTS = "inserted_documents"
+    BROKEN_FRONT_MATTER = "broken_front_matter"
 
 
 def warning(code: WarningCode, message: str) -> ImportWarning:

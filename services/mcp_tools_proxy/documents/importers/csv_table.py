@@ -73,6 +73,7 @@ class _CsvFile:
         self._delimiter = ""
         if named := _NAMED_DELIMITER.match(text):
             text, self._delimiter = text[named.end() :], named[1]
+        self._lines_above = 0 if named is None else 1
         self._text = text.encode()
         self._escape = "\\" if '\\"' in text and '""' not in text else None
         self._delimiter = self._delimiter or self._likeliest(text[:_SAMPLE_CHARS])
@@ -111,11 +112,15 @@ class _CsvFile:
         # StringIO would take four times as much memory
         lines = TextIOWrapper(BytesIO(text), "utf-8", newline="")
         rows = csv.reader(lines, delimiter=delimiter or self._delimiter, escapechar=self._escape)
+        start = 1 + self._lines_above
         try:
-            yield from (row for row in rows if _width(row))
-        except csv.Error as error:
+            for row in rows:
+                if _width(row):
+                    yield row
+                start = rows.line_num + 1 + self._lines_above
+        except csv.Error as error:  # a quote that is not closed takes in the lines after it
             raise ImportFailed(
-                f"is not a readable .csv file: correct line {rows.line_num} ({error})"
+                f"is not a readable .csv file: correct the quotes from line {start} on ({error})"
             ) from error
 
     def _likeliest(self, sample: str) -> str:

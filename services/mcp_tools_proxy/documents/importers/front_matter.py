@@ -6,16 +6,20 @@ import tomllib
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import partial
+from typing import NamedTuple
 
 import yaml  # type: ignore[import-untyped] # it ships no types
 
 from mcp_tools_proxy.documents.importers.base import (
     NO_FACTS,
     FileFacts,
+    WarningCode,
     iso_date,
     language_tag,
     one_line,
+    warning,
 )
+from mcp_tools_proxy.domain.document import ImportWarning
 
 MAX_CHARS = 64 * 1024
 """Limit for front matter; PyYAML takes 1 s for it. Longer blocks are text."""
@@ -39,14 +43,28 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{")
 _Fields = Mapping[str, object]
 
 
-def split_front_matter(text: str) -> tuple[FileFacts, str]:
-    """Return the facts in the front matter, and the text after it."""
+class FrontMatter(NamedTuple):
+    """The facts in the front matter, and the text after it."""
+
+    facts: FileFacts
+    text: str
+    warnings: tuple[ImportWarning, ...] = ()
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """Split front matter from the text of a file."""
     first = text.partition("\n")[0].rstrip()
     start = len(text.partition("\n")[0]) + 1
     fields: _Fields | None = None
     end = 0
     if first == "---" and (found := _YAML_END.search(text, start, start + MAX_CHARS)):
-        fields, end = _yaml_fields(text[start : found.start()]), found.end()
+        end = found.end()
+        try:
+            fields = _yaml_fields(text[start : found.start()])
+        except _Unclosed:
+            return FrontMatter(
+                NO_FACTS, text[end:], (warning(WarningCode.BROKEN_FRONT_MATTER, _BROKEN),)
+            )
     elif first == "+++" and (found := _TOML_END.search(text, start, start + MAX_CHARS)):
         fields, end = _toml_fields(text[start : found.start()]), found.end()
     elif first.startswith("{"):
@@ -56,14 +74,21 @@ def split_front_matter(text: str) -> tuple[FileFacts, str]:
         fields = dict(zip(names, re.split(r"(?m)^%", block[0])[1:], strict=False))
         end = block.end()
     if fields is None or (text[start : start + 1] == "\n" and not _READ & set(fields)):
-        return NO_FACTS, text
-    return _facts({name.lower(): value for name, value in fields.items()}), text[end:]
+        return FrontMatter(NO_FACTS, text)
+    return FrontMatter(_facts({name.lower(): it for name, it in fields.items()}), text[end:])
+
+
+_BROKEN = "The front matter is not valid YAML, so its title, tags, date and language were left out"
+
+
+class _Unclosed(Exception):
+    """A quote or bracket is not closed."""
 
 
 def _yaml_fields(block: str) -> _Fields | None:
     """Return the fields of a YAML mapping; all scalars stay text, so that ``no`` is Norwegian.
 
-    YAML with errors, such as a second colon in a title, is read by lines.
+    YAML with errors, such as a second colon in a title, is read by lines. Raises _Unclosed.
     """
     try:
         # no aliases are expanded, no classes built
@@ -89,7 +114,17 @@ def _fields_by_line(block: str) -> _Fields | None:
             return None
         elif name and line[:1] in {" ", "\t"} and not line.strip().startswith("-"):
             fields[name] = f"{fields[name]} {line.strip()}".strip()
+    if any(map(_is_unclosed, fields.values())):
+        raise _Unclosed
     return fields or None
+
+
+_CLOSING = {'"': '"', "'": "'", "[": "]", "{": "}"}
+
+
+def _is_unclosed(value: object) -> bool:
+    text = str(value)
+    return text[:1] in _CLOSING and _CLOSING[text[:1]] not in text[1:]
 
 
 def _unquoted(value: str) -> str:

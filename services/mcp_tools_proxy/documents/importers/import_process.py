@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import sys
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
@@ -27,7 +28,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
 )
 from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, may_need_ocr
-from mcp_tools_proxy.documents.importers.import_worker import CPU_S
+from mcp_tools_proxy.documents.importers.import_worker import CPU_S, STARTED
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.storage.files import open_temporary, write_all
 from mcp_tools_proxy.system.worker_process import WorkerProcess
@@ -75,6 +76,7 @@ _REASONS: Mapping[Refusal, str] = {
 _LONGER = "set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
 _PREFIX = "mcp-tools-proxy-import-"
 _REASON_CHARS = 1000
+_STDERR_BYTES = 64 * 1024
 _PIECE_BYTES = 256 * 1024
 _SMALL_PIECE_BYTES = 4 * 1024
 _PAUSE_S = 0.01
@@ -227,16 +229,20 @@ class Importer:
     ) -> None:
         request = {"suffix": suffix, "cpu_s": cpu_s, "options": asdict(options)}
         source.seek(0)
-        async with worker_process(self._worker) as worker:
-            async with asyncio.TaskGroup() as group:
-                header = json.dumps(request).encode() + b"\n"
-                feeding = group.create_task(feed(worker.stdin, header, source))
-                problem = await self._receive(worker.stdout, answer, progress)
-                feeding.cancel()
-            if isinstance(problem, _Ended):
-                problem = ImportFailed(_reason_of(await worker.wait(), cpu_s))
-            if problem is not None:
-                raise problem
+        with _temporary_file() as errors:
+            async with worker_process(self._worker, errors=errors.fileno()) as worker:
+                async with asyncio.TaskGroup() as group:
+                    header = json.dumps(request).encode() + b"\n"
+                    feeding = group.create_task(feed(worker.stdin, header, source))
+                    problem = await self._receive(worker.stdout, answer, progress)
+                    feeding.cancel()
+                if isinstance(problem, _Ended):
+                    exit_code = await worker.wait()
+                    if problem.has_started:
+                        raise ImportFailed(_reason_of(exit_code, cpu_s))
+                    raise ImportUnavailable(OSError(0, _reason_not_started(exit_code, errors)))
+                if problem is not None:
+                    raise problem
 
     async def _receive(
         self, output: asyncio.StreamReader, answer: FileIO, progress: Progress
@@ -245,10 +251,13 @@ class Importer:
 
         The task group would wrap a raised error.
         """
+        has_started = False
         try:
             while line := await output.readline():
                 await asyncio.sleep(0)  # endless lines stalled every other call for 0.2 s
-                if found := _PROGRESS.match(line):
+                if line == STARTED:
+                    has_started = True
+                elif found := _PROGRESS.match(line):
                     progress(int(found[1]), int(found[2]))
                 elif found := _SIZE.match(line):
                     return await self._take(output, int(found[1]), answer)
@@ -259,7 +268,7 @@ class Importer:
             return ImportFailed(
                 "cannot be imported: the importer's output is not a document; export it as PDF"
             )
-        return _Ended()
+        return _Ended(has_started=has_started)
 
     async def _take(
         self, output: asyncio.StreamReader, size: int, answer: FileIO
@@ -272,7 +281,7 @@ class Importer:
         while size:
             piece = await output.read(min(size, _PIECE_BYTES))
             if not piece:
-                return _Ended()
+                return _Ended(has_started=True)
             size -= len(piece)
             try:
                 await asyncio.to_thread(write_all, answer, piece)
@@ -286,6 +295,10 @@ class Importer:
 class _Ended(Exception):
     """The process ended without a result."""
 
+    def __init__(self, *, has_started: bool) -> None:
+        super().__init__()
+        self.has_started = has_started
+
 
 @contextmanager
 def _temporary_file() -> Iterator[FileIO]:
@@ -298,13 +311,15 @@ def _temporary_file() -> Iterator[FileIO]:
 
 
 @asynccontextmanager
-async def worker_process(command: Sequence[str]) -> AsyncIterator[WorkerProcess]:
+async def worker_process(
+    command: Sequence[str], errors: int = DEVNULL
+) -> AsyncIterator[WorkerProcess]:
     """Run a process; the block's end kills it and its children.
 
     It has no folder to write to, which would stay if this process is killed.
     """
     try:
-        worker = await WorkerProcess.start(command, environment=ENVIRONMENT)
+        worker = await WorkerProcess.start(command, environment=ENVIRONMENT, errors=errors)
     except OSError as error:
         raise ImportUnavailable(error) from error
     try:
@@ -333,6 +348,14 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
     if document.readers is not None:
         raise ImportFailed("names readers, which imported files may not: remove them")
     return document
+
+
+def _reason_not_started(exit_code: int, errors: FileIO) -> str:
+    """Return why a process ended before it read the request: its last line on stderr, if any."""
+    errors.seek(0)
+    lines = errors.read(_STDERR_BYTES).decode(errors="replace").splitlines()
+    last = next((line for line in reversed(lines) if line.strip()), f"exit code {exit_code}")
+    return f"its process ended at the start: {one_line(last)[:_REASON_CHARS]}"
 
 
 _CRASHED = "cannot be imported: the importer crashed"

@@ -5,6 +5,7 @@ Started by ``import_process``; isolates the service from attacks on parsers.
 
 import json
 import math
+import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ PROCESSES = 0
 """Limits of the process. A parser needs no files except its libraries and starts no processes,
 which could outlive it. Without seccomp, root is exempt from the last limit."""
 
+STARTED = b"started\n"
+"""The first line of the output; without it, stderr has the reason."""
+
 OCR_DATA = ("/usr/share/tesseract-ocr", "/usr/share/tessdata")
 
 
@@ -30,7 +34,11 @@ def main() -> None:
     """Read a request and a file; write progress, then the document or the failure."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(source.readline())  # written by the gateway; the file follows
+    unread = os.open(os.devnull, os.O_WRONLY)
     limit_process(math.ceil(request["cpu_s"]))
+    os.dup2(unread, sys.stderr.fileno())
+    sink.write(STARTED)
+    sink.flush()
     answer: Sequence[bytes]
     try:
         answer = _answer(request, source, sink)

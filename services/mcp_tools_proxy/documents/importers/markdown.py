@@ -79,7 +79,8 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     sections. Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
     decoded = decode_text(data, options)
-    facts, text = split_front_matter(clean(decoded.text))
+    front = split_front_matter(clean(decoded.text))
+    text = front.text
     source = MarkdownProse(text)
     hidden = without_hidden(source)
     if not options.with_link_targets:
@@ -87,7 +88,11 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     if "^" in text or "~" in text:
         source.edit(_scripts(source.prose))
     return build_from_markdown(
-        source.text, options, facts=facts, warnings=decoded.warnings, hidden_chars=hidden
+        source.text,
+        options,
+        facts=front.facts,
+        warnings=(*decoded.warnings, *front.warnings),
+        hidden_chars=hidden,
     )
 
 

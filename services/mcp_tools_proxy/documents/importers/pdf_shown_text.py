@@ -27,8 +27,6 @@ MOST_OBJECTS = 50_000
 """Limit per page; text after that keeps its ActualText."""
 
 _MOST_DEPTH = 6
-_MOST_VALUES = 1_000
-"""Limit per page; more values are not compared."""
 
 
 @dataclass(slots=True)
@@ -92,15 +90,17 @@ class ShownValues:
         if self._copy is None:
             self._copy = self._opened.enter_context(open_pdf(self._data))
         with _appearances(self._copy, number - 1) as textpage:
-            shown = _Appearances(textpage)
-            for at in places[:_MOST_VALUES] if textpage.count_chars() else ():
+            shown, left = _Appearances(textpage), 2 * textpage.count_chars()
+            for at in places if textpage.count_chars() else ():
                 text = shown.replacement(used[at])
-                if text is not None:
-                    stated = Counter(_letters(used[at].text))
-                    if not stated <= Counter(_letters(text)):  # "1,000.00" shows all of "1000"
-                        letters += stated.total()
-                    used[at] = replace(used[at], text=text)
-        return used, letters
+                if text is None:
+                    continue
+                stated = Counter(_letters(used[at].text))
+                if not stated <= Counter(_letters(text)):  # "1,000.00" shows all of "1000"
+                    letters += stated.total()
+                left -= len(text)  # many boxes around the same text would repeat it
+                used[at] = replace(used[at], text=text if left >= 0 else "")
+        return [it for it in used if it.text], letters
 
 
 @contextmanager

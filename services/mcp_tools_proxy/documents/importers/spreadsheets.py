@@ -25,6 +25,7 @@ from mcp_tools_proxy.documents.importers.base import (
     paginate,
     warning,
 )
+from mcp_tools_proxy.documents.importers.number_formats import shown_number, shown_text
 from mcp_tools_proxy.documents.importers.pipe_table import (
     MergedText,
     header_rows,
@@ -39,7 +40,6 @@ from mcp_tools_proxy.documents.importers.workbook_looks import (
     CellValue,
     SheetLook,
     WorkbookSheet,
-    shown_number,
     workbook_look,
 )
 from mcp_tools_proxy.documents.importers.xls_workbook import xls_sheets
@@ -243,7 +243,8 @@ def _text(value: CellValue, number_format: str | None) -> str:
         case datetime.timedelta():
             return _duration(value)
         case _:
-            return clean(str(value)).strip()
+            text = clean(str(value)).strip()
+            return shown_text(text, number_format) if number_format else text
 
 
 def _number(value: float) -> str:

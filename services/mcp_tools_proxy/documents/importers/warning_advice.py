@@ -66,6 +66,9 @@ _ADVICE: Mapping[str, Advice] = {
         folder_options="Use the same options, but --include {include} --encoding windows-1252, or "
         "its encoding.",
     ),
+    WarningCode.BROKEN_FRONT_MATTER: _same(
+        "Correct the front matter of the file, such as quotes or brackets that are not closed."
+    ),
     WarningCode.LOST_EQUATION: _same("Compare the equations with the file."),
     WarningCode.FORMULAS_WITHOUT_VALUES: Advice(
         cli="Save the file in a spreadsheet program, then import it again with --replace.",

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -27,6 +26,7 @@ from mcp_tools_proxy.documents.importers.cell_styles import (
     invisible_styles,
     shared_rich_texts,
 )
+from mcp_tools_proxy.documents.importers.number_formats import hides_values
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -58,6 +58,8 @@ _BUILT_IN: Mapping[int, str] = {
     4: "#,##0.00",
     9: "0%",
     10: "0.00%",
+    12: "# ?/?",
+    13: "# ??/??",
     **dict.fromkeys((37, 38), "#,##0;(#,##0)"),
     **dict.fromkeys((39, 40), "#,##0.00;(#,##0.00)"),
     41: "#,##0",
@@ -90,19 +92,6 @@ _FORMULA = re.compile(
 """The rest of a cell with a formula."""
 _OTHER_GROUND = re.compile(rb"<(?:\w+:)?(?:tablePart|picture)\b")
 """Tables with a style of their own, and pictures behind a sheet."""
-_NOTHING = re.compile(r'""|\[[^\]]*\]|\s')
-"""Parts of number formats that do not show."""
-_SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
-"""For positive numbers, negative ones, zero and text."""
-
-_TOKEN = re.compile(
-    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(?P<mark>[-+()$€£¥% ])'
-    r"|\[[^\]]*\]|_.|\*.|(?P<digits>[#0?][#0?,.]*)|(?P<other>.)",
-    re.DOTALL,
-)
-_DIGITS = re.compile(r"([#0?]+(?:,[#0?]+)*)(?:\.([#0?]{0,15}))?")
-_MOST_EXACT = 1e15
-_MOST_WRITTEN = 1e21
 _MAX_FORMAT_CHARS = 255
 """Excel's limit. Longer formats, read for each cell, could take minutes."""
 
@@ -352,46 +341,3 @@ def _is_thin(given: Mapping[bytes, bytes]) -> bool:
             if name in given and float(given[name]) < least:
                 return True
     return False
-
-
-def hides_values(code: str, *, are_numbers: bool) -> bool:
-    """Return whether a number format shows nothing: ``;;;``, or ``;;`` for numbers."""
-    sections = _NOTHING.sub("", code)
-    return sections == ";;;" or (are_numbers and sections == ";;")
-
-
-def shown_number(value: float, code: str) -> str | None:
-    """Return a number as its format shows it, or None if the format is not one of digits."""
-    sections = _SECTION.findall(code)
-    has_own_sign = value < 0 and len(sections) > 1
-    digits, around, percents = "", ["", ""], 0
-    for token in _TOKEN.finditer(sections[1 if has_own_sign else 0] if sections else ""):
-        if token["digits"] and not digits:
-            digits = token["digits"]
-        elif token["digits"] or token["other"]:
-            return None
-        else:
-            percents += token["mark"] == "%"
-            around[bool(digits)] += "".join(it for it in token.group(1, 2, 3, 4) if it)
-    text = _digits(abs(value), digits, percents)
-    if text is None:
-        return None
-    sign = "-" if value < 0 and not has_own_sign and text.strip("0.,") else ""
-    return f"{sign}{around[0]}{text}{around[1]}".strip()
-
-
-def _digits(value: float, pattern: str, percents: int) -> str | None:
-    match = _DIGITS.fullmatch(pattern)
-    if match is None or not value < _MOST_WRITTEN:
-        return None
-    whole, decimals = match[1], match[2] or ""
-    written = repr(value) if value < _MOST_EXACT else f"{value:.15g}"  # as Excel shows it
-    exact = Decimal(written).scaleb(2 * percents)
-    rounded = exact.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
-    front, _, back = f"{rounded:,f}".partition(".")
-    if "," not in whole:
-        front = front.replace(",", "").zfill(whole.count("0"))
-    optional = len(decimals) - len(decimals.rstrip("#?"))
-    while optional and back.endswith("0"):
-        back, optional = back[:-1], optional - 1
-    return f"{front}.{back}" if back else front

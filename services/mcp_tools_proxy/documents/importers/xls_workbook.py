@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import NO_FORMATS, ImportFailed
 from mcp_tools_proxy.documents.importers.cell_comments import CellComment
+from mcp_tools_proxy.documents.importers.number_formats import hides_values
 from mcp_tools_proxy.documents.importers.workbook_looks import (
     DAMAGED,
     PROTECTED,
@@ -17,7 +18,6 @@ from mcp_tools_proxy.documents.importers.workbook_looks import (
     SheetLook,
     WorkbookSheet,
     formats_by_style,
-    hides_values,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class _SheetReader:
         for column, (kind, value) in enumerate(zip(kinds, sheet.row_values(row), strict=False)):
             style = sheet.cell_xf_index(row, column)
             values.append(self._value(kind, value, style))
-            if style in self._formats and isinstance(value, float):
+            if style in self._formats:
                 look.formats[row, column] = self._formats[style]
             is_number = isinstance(value, float)
             if hides_values(self._formats.get(style, ""), are_numbers=is_number):

@@ -1,12 +1,14 @@
 """Queries, bodies and answers of the routes that manage documents."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -102,6 +104,15 @@ class DocumentQuery(_StrictQuery):
     ]
 
 
+_PAIR = re.compile(r"[^=]{1,64}=[\s\S]{0,1000}")
+
+
+def _check_pair(value: object) -> object:
+    if isinstance(value, str) and _PAIR.fullmatch(value) is None:
+        raise ValueError("should be KEY=VALUE with at most 64 and 1000 characters")
+    return value
+
+
 class UploadQuery(DocumentQuery):
     """Query of an upload. Title, tags and language are for files; the JSON form has its own."""
 
@@ -137,7 +148,14 @@ class UploadQuery(DocumentQuery):
         )
 
     metadata: Annotated[
-        list[Annotated[str, StringConstraints(pattern=r"^[^=]{1,64}=[\s\S]{0,1000}$")]] | None,
+        list[
+            Annotated[
+                str,
+                StringConstraints(pattern=r"^[^=]{1,64}=[\s\S]{0,1000}$"),
+                BeforeValidator(_check_pair),
+            ]
+        ]
+        | None,
         Field(
             description="An own field as KEY=VALUE. May be repeated; a repeated key has a list.",
             max_length=MAX_METADATA,

@@ -156,6 +156,23 @@ def test_a_word_divided_at_the_end_of_a_line_matches_with_and_without_hyphen(
     assert bool(QuotableDocument(PRINTED).find(quote)) == is_found
 
 
+@each_row(
+    ("quote", "is_found"),
+    [
+        ("players re-sign, they do not resign", True),
+        ("players resign", False),
+        ("do not re-sign", False),
+        ("do not recover the sofa", True),
+    ],
+)
+def test_words_that_a_document_has_with_and_without_hyphen_differ(
+    quote: str, *, is_found: bool
+) -> None:
+    text = "The players re-sign, they do not resign. We re-cover it and do not recover the sofa."
+    document = replace(make_document(pages=(text,)), text_format="plain")
+    assert bool(QuotableDocument(document).find(quote)) == is_found
+
+
 @each_row("space", [" ", "\n", " \n"])
 @each_row("count", [2, 999, 1_000, 1_001, 1_002, 1_003, 2_002, 50_000])
 def test_a_quote_matches_across_any_amount_of_white_space(space: str, count: int) -> None:
