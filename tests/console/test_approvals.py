@@ -513,6 +513,34 @@ async def test_an_approved_call_without_an_answer_is_not_sent_again() -> None:
         assert calls["crash_safe"] == 3
 
 
+async def test_a_repeated_call_names_the_earlier_one_that_may_have_been_carried_out(
+    shop: Shop,
+) -> None:
+    run = {"id": uuid4().hex}
+    earlier_id = await approved(shop, run=run)
+    assert "earlier_approval_id" not in (await shop.call())["error"]["details"]
+    await shop.server.stop()
+    assert await shop.code(run=run) == "SERVER_UNAVAILABLE"
+    await shop.server.start()
+    boss = await shop.person()
+    for same in (run, {"id": uuid4().hex}, None):  # also in a new run
+        error = (await shop.call(run=same))["error"]
+        assert "may have been carried out" in error["message"]
+        assert error["details"]["earlier_approval_id"] == earlier_id
+        page = await boss.open(f"{PAGE}/{error['details']['approval_id']}")
+        assert "This may be the second time" in page.text
+        assert f"{PAGE}/{earlier_id}" in page.links
+    for holder in ({"user": "eve"}, {"user": "ann", "tenant": "other"}):
+        error = (await shop.call(token=await shop.token_of(**holder)))["error"]
+        assert (error["code"], error["details"].get("earlier_approval_id")) == (
+            "APPROVAL_PENDING",
+            None,
+        )
+        assert "carried out" not in error["message"]
+    other = (await shop.call({"to": "eve"}, run=run))["error"]
+    assert "earlier_approval_id" not in other["details"]
+
+
 async def test_a_key_does_not_repeat_the_answer_that_a_call_waits(shop: Shop) -> None:
     await approved(shop, idempotency_key="k")
     assert await shop.code(idempotency_key="k") == "OK"

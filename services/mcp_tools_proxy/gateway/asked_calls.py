@@ -57,12 +57,13 @@ class AskedCall(ApprovalRecord):
     """A call that waits for a person. The record is removed with the decision.
 
     ``owner`` and ``run`` are digests of the user and the run, ``refusal_key`` one of the call in
-    its run.
+    its run, ``call_key`` one of the call of this asker in any run.
     """
 
     PART = "asked"
     facts: AskedFacts
     refusal_key: str
+    call_key: str
     owner: str
     run: str | None
 
@@ -100,6 +101,13 @@ class Use(ApprovalRecord):
     claim: str
     used_at: datetime
     code: str | None = None
+
+
+class UsedApprovals(ApprovalRecord):
+    """The approvals that the same call of an asker has used, the latest last."""
+
+    PART = "used"
+    approval_ids: tuple[str, ...]
 
 
 class BoundApproval(ApprovalRecord):
