@@ -35,6 +35,21 @@ async def shop() -> AsyncIterator[Shop]:
         yield started
 
 
+async def test_the_answer_to_a_call_that_waits_has_the_messages_of_its_policies() -> None:
+    other = PAY.replace('"pay"', '"long"').replace("A second", "Refunds wait. " * 500 + "A second")
+    silent = re.sub(r'@message\("[^"]+"\)', "", PAY.replace('"pay"', '"silent"'))
+    async with running_shop(silent) as shop:
+        message = (await shop.call())["error"]["message"]
+        assert message.endswith("repeat it after the approval")
+    async with running_shop(silent, PAY, other) as shop:
+        for _ in range(2):
+            message = (await shop.call())["error"]["message"]
+            assert "repeat it after the approval. Policy: " in message
+            assert "Policy: Refunds wait." in message
+            assert message.endswith("…; A second person has to agree.")
+            assert len(message) < 1_000
+
+
 async def test_an_approved_call_is_made_once(shop: Shop) -> None:
     found = await shop.call()
     details = found["error"]["details"]

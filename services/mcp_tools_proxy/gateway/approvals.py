@@ -69,6 +69,9 @@ MAX_ARGUMENT_BYTES = 65_536
 KEPT_S = 86_400.0
 """Seconds for which a decision and its use are shown."""
 
+MAX_MESSAGE_CHARS, MAX_MESSAGES_CHARS = 500, 2_000
+"""Maximum characters of a policy's message, and of all, in the answer to a call that waits."""
+
 MAX_EARLIER = 5
 """Used approvals of one call that are looked up when it is asked for again, the latest ones."""
 
@@ -245,7 +248,7 @@ class Approvals:
         if found is not None:
             raise await self._pending(found, wanted)
         raise ApprovalPending(
-            "a call would wait for the approval of a second person",
+            "a call would wait for the approval of a second person" + _messages(wanted.policies),
             details={"policy_ids": wanted.policy_ids},
         )
 
@@ -458,7 +461,7 @@ class Approvals:
                 "call was approved earlier and may have been carried out: check this first, tell "
                 "the user, and repeat the call unchanged after the approval only if it was not"
             )
-        return ApprovalPending(text, details=details)
+        return ApprovalPending(text + _messages(facts.policies), details=details)
 
     def _record(self, event: str, facts: AskedFacts, call: Call) -> None:
         payload = {"code": "OK", **caller_fields(call.caller), **approval_fields(facts)}
@@ -517,6 +520,17 @@ def approval_fields(facts: AskedFacts) -> dict[str, object]:
             "policies": [{"id": it, "mode": APPROVE_MODE} for it in facts.policy_ids],
         }
     )
+
+
+def _messages(policies: Iterable[AskedPolicy]) -> str:
+    """Return the messages of policies as the end of an error's text, shortened."""
+    messages = dict.fromkeys(it.message for it in policies if it.message)
+    found = "; ".join(_shortened(it, MAX_MESSAGE_CHARS) for it in messages)
+    return f". Policy: {_shortened(found, MAX_MESSAGES_CHARS)}" if found else ""
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _refused(wanted: WantedApproval, approval_id: str, note: str) -> PolicyDenied:
