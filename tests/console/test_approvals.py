@@ -140,6 +140,59 @@ async def test_an_approval_is_for_one_user_and_one_agent(shop: Shop) -> None:
     assert (await shop.code(), shop.made) == ("OK", 1)
 
 
+async def test_a_token_that_names_a_user_without_proof_shares_nothing_with_the_user(
+    shop: Shop,
+) -> None:
+    run, ann = {"id": uuid4().hex}, {"tenant_id": "tenant_1", "user_id": "ann"}
+    approval_id = await approved(shop, run=run)
+    plain, boss = await shop.token_of(), await shop.person()
+    named: dict[str, Any] = {"token": plain, "user": ann, "run": run}
+    other_id = await shop.asked(**named)
+    assert other_id != approval_id
+    page = await boss.open(f"{PAGE}/{other_id}")
+    assert ("user not proved" in page.text, "bob" in page.text) == (True, True)
+    assert "user not proved" in (await boss.open(PAGE)).text
+    assert "user not proved" not in (await boss.open(f"{PAGE}/{approval_id}")).text
+    assert (await shop.code(run=run), shop.made) == ("OK", 1)
+    await decide(boss, other_id, "approve")
+    assert await shop.code(run=run) == "APPROVAL_PENDING"
+    assert await shop.code(token=await shop.token_of(), user=ann, run=run) == "APPROVAL_PENDING"
+    assert (await shop.code(**named), shop.made) == ("OK", 2)
+
+
+async def test_a_token_that_names_a_user_without_proof_does_not_narrow_the_run_of_the_user(
+    shop: Shop,
+) -> None:
+    run, ann = {"id": uuid4().hex}, {"tenant_id": "tenant_1", "user_id": "ann"}
+    echo: dict[str, Any] = {"arguments": {"text": "x"}, "tool": "shop:echo"}
+    keyed = {**echo, "idempotency_key": "k"}
+    assert (await shop.call(**keyed, run=run))["status"] == "ok"
+    narrow = {**run, "tools": ["shop:echo"], "read_only": True}
+    plain = await shop.token_of()
+    before = shop.server.script.calls["echo"]
+    assert (await shop.call(**keyed, token=plain, user=ann, run=narrow))["status"] == "ok"
+    assert shop.server.script.calls["echo"] == before + 1
+    assert await shop.code(token=plain, user=ann, run=run) == "POLICY_DENIED"
+    assert await shop.code(run=run) == "APPROVAL_PENDING"
+    response = await shop.console.service.http.get(
+        f"/internal/mcp/runs/{run['id']}", headers=bearer(ADMIN)
+    )
+    owners = response.json()["error"]["details"]["owners"]
+    assert sorted("token_id" in it for it in owners) == [False, True]
+    path = f"/console/calls/run?run_id={run['id']}&tenant_id=tenant_1"
+    page = await shop.console.browser.open(path)
+    assert len([it for it in page.links if "user_id=ann" in it and "token_id=" in it]) == 1
+
+
+async def test_a_service_that_asserts_users_and_the_token_of_a_user_share_its_approvals(
+    shop: Shop,
+) -> None:
+    service = await shop.token_of(asserts_users=True)
+    await approved(shop)
+    user = {"tenant_id": "tenant_1", "user_id": "ann"}
+    assert (await shop.code(token=service, user=user), shop.made) == ("OK", 1)
+
+
 async def test_an_approval_is_for_the_same_roles() -> None:
     async with running_shop() as shop:
         token = await shop.token_of(asserts_users=True)

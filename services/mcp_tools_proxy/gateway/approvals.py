@@ -410,6 +410,7 @@ class Approvals:
                 user_id=caller.user_id,
                 token=dict(caller.token_log_fields),
                 is_stand_in=caller.stand_in is not None,
+                user_is_unproved=caller.user_is_unproved,
                 operator_id="" if caller.stand_in is None else caller.stand_in.user_id,
                 agent=caller.agent,
                 run_id=None if call.run is None else call.run.run_id,

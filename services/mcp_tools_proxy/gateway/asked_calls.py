@@ -28,7 +28,8 @@ class AskedFacts(BaseModel):
     """A caller and the requested call, without its arguments.
 
     ``token`` has the log fields of the token that the call was sent with, ``operator_id`` is the
-    operator who acted for the user, if known.
+    operator who acted for the user, if known. With ``user_is_unproved``, only the request names
+    the user.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,6 +39,7 @@ class AskedFacts(BaseModel):
     user_id: str
     token: Mapping[str, str]
     is_stand_in: bool = False
+    user_is_unproved: bool = False
     operator_id: str = ""
     agent: str | None = None
     run_id: str | None = None
