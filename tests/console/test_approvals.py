@@ -78,6 +78,25 @@ async def test_a_page_without_calls_explains_when_calls_wait(shop: Shop) -> None
     assert (await boss.get(f"{PAGE}/unknown")).status_code == 404
 
 
+@each_row(
+    ("may", "executes", "first"),
+    [
+        (APPROVE, False, PAGE),
+        (APPROVE, True, "/console/servers"),  # cannot approve
+        ([*APPROVE, OperatorRight.AUDIT], False, "/console"),
+        ([*APPROVE, OperatorRight.DOCUMENTS], False, "/console/servers"),
+    ],
+)
+async def test_a_person_who_only_approves_begins_at_approvals(
+    shop: Shop, may: list[OperatorRight], executes: bool, first: str
+) -> None:
+    browser = shop.console.new_browser()
+    token = await shop.token_of(user="boss", may=may, executes=executes)
+    response = await browser.sign_in(token)
+    assert response.url.path == first
+    assert (await browser.get("/console")).url.path == first
+
+
 async def test_a_token_of_an_approver_is_created_at_the_console(shop: Shop) -> None:
     fields: dict[str, str | list[str]] = {
         "tenant_id": "tenant_1",
