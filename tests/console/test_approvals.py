@@ -35,6 +35,21 @@ async def shop() -> AsyncIterator[Shop]:
         yield started
 
 
+async def test_the_answer_to_a_call_that_waits_has_the_messages_of_its_policies() -> None:
+    other = PAY.replace('"pay"', '"long"').replace("A second", "Refunds wait. " * 500 + "A second")
+    silent = re.sub(r'@message\("[^"]+"\)', "", PAY.replace('"pay"', '"silent"'))
+    async with running_shop(silent) as shop:
+        message = (await shop.call())["error"]["message"]
+        assert message.endswith("repeat it after the approval")
+    async with running_shop(silent, PAY, other) as shop:
+        for _ in range(2):
+            message = (await shop.call())["error"]["message"]
+            assert "repeat it after the approval. Policy: " in message
+            assert "Policy: Refunds wait." in message
+            assert message.endswith("…; A second person has to agree.")
+            assert len(message) < 1_000
+
+
 async def test_an_approved_call_is_made_once(shop: Shop) -> None:
     found = await shop.call()
     details = found["error"]["details"]
@@ -61,6 +76,25 @@ async def test_a_page_without_calls_explains_when_calls_wait(shop: Shop) -> None
     (address,) = [it for it in page.links if it.startswith("/console/help/")]
     assert "execute: false" in (await boss.open(address)).text
     assert (await boss.get(f"{PAGE}/unknown")).status_code == 404
+
+
+@each_row(
+    ("may", "executes", "first"),
+    [
+        (APPROVE, False, PAGE),
+        (APPROVE, True, "/console/servers"),  # cannot approve
+        ([*APPROVE, OperatorRight.AUDIT], False, "/console"),
+        ([*APPROVE, OperatorRight.DOCUMENTS], False, "/console/servers"),
+    ],
+)
+async def test_a_person_who_only_approves_begins_at_approvals(
+    shop: Shop, may: list[OperatorRight], executes: bool, first: str
+) -> None:
+    browser = shop.console.new_browser()
+    token = await shop.token_of(user="boss", may=may, executes=executes)
+    response = await browser.sign_in(token)
+    assert response.url.path == first
+    assert (await browser.get("/console")).url.path == first
 
 
 async def test_a_token_of_an_approver_is_created_at_the_console(shop: Shop) -> None:
@@ -123,6 +157,59 @@ async def test_an_approval_is_for_one_user_and_one_agent(shop: Shop) -> None:
         token = await shop.token_of(**holder)
         assert await shop.code(token=token) == "APPROVAL_PENDING"
     assert (await shop.code(), shop.made) == ("OK", 1)
+
+
+async def test_a_token_that_names_a_user_without_proof_shares_nothing_with_the_user(
+    shop: Shop,
+) -> None:
+    run, ann = {"id": uuid4().hex}, {"tenant_id": "tenant_1", "user_id": "ann"}
+    approval_id = await approved(shop, run=run)
+    plain, boss = await shop.token_of(), await shop.person()
+    named: dict[str, Any] = {"token": plain, "user": ann, "run": run}
+    other_id = await shop.asked(**named)
+    assert other_id != approval_id
+    page = await boss.open(f"{PAGE}/{other_id}")
+    assert ("user not proved" in page.text, "bob" in page.text) == (True, True)
+    assert "user not proved" in (await boss.open(PAGE)).text
+    assert "user not proved" not in (await boss.open(f"{PAGE}/{approval_id}")).text
+    assert (await shop.code(run=run), shop.made) == ("OK", 1)
+    await decide(boss, other_id, "approve")
+    assert await shop.code(run=run) == "APPROVAL_PENDING"
+    assert await shop.code(token=await shop.token_of(), user=ann, run=run) == "APPROVAL_PENDING"
+    assert (await shop.code(**named), shop.made) == ("OK", 2)
+
+
+async def test_a_token_that_names_a_user_without_proof_does_not_narrow_the_run_of_the_user(
+    shop: Shop,
+) -> None:
+    run, ann = {"id": uuid4().hex}, {"tenant_id": "tenant_1", "user_id": "ann"}
+    echo: dict[str, Any] = {"arguments": {"text": "x"}, "tool": "shop:echo"}
+    keyed = {**echo, "idempotency_key": "k"}
+    assert (await shop.call(**keyed, run=run))["status"] == "ok"
+    narrow = {**run, "tools": ["shop:echo"], "read_only": True}
+    plain = await shop.token_of()
+    before = shop.server.script.calls["echo"]
+    assert (await shop.call(**keyed, token=plain, user=ann, run=narrow))["status"] == "ok"
+    assert shop.server.script.calls["echo"] == before + 1
+    assert await shop.code(token=plain, user=ann, run=run) == "POLICY_DENIED"
+    assert await shop.code(run=run) == "APPROVAL_PENDING"
+    response = await shop.console.service.http.get(
+        f"/internal/mcp/runs/{run['id']}", headers=bearer(ADMIN)
+    )
+    owners = response.json()["error"]["details"]["owners"]
+    assert sorted("token_id" in it for it in owners) == [False, True]
+    path = f"/console/calls/run?run_id={run['id']}&tenant_id=tenant_1"
+    page = await shop.console.browser.open(path)
+    assert len([it for it in page.links if "user_id=ann" in it and "token_id=" in it]) == 1
+
+
+async def test_a_service_that_asserts_users_and_the_token_of_a_user_share_its_approvals(
+    shop: Shop,
+) -> None:
+    service = await shop.token_of(asserts_users=True)
+    await approved(shop)
+    user = {"tenant_id": "tenant_1", "user_id": "ann"}
+    assert (await shop.code(token=service, user=user), shop.made) == ("OK", 1)
 
 
 async def test_an_approval_is_for_the_same_roles() -> None:
@@ -511,6 +598,34 @@ async def test_an_approved_call_without_an_answer_is_not_sent_again() -> None:
         await eventually(is_connected)
         assert await shop.code({}, tool="shop:crash_safe", run=run) == "SERVER_UNAVAILABLE"
         assert calls["crash_safe"] == 3
+
+
+async def test_a_repeated_call_names_the_earlier_one_that_may_have_been_carried_out(
+    shop: Shop,
+) -> None:
+    run = {"id": uuid4().hex}
+    earlier_id = await approved(shop, run=run)
+    assert "earlier_approval_id" not in (await shop.call())["error"]["details"]
+    await shop.server.stop()
+    assert await shop.code(run=run) == "SERVER_UNAVAILABLE"
+    await shop.server.start()
+    boss = await shop.person()
+    for same in (run, {"id": uuid4().hex}, None):  # also in a new run
+        error = (await shop.call(run=same))["error"]
+        assert "may have been carried out" in error["message"]
+        assert error["details"]["earlier_approval_id"] == earlier_id
+        page = await boss.open(f"{PAGE}/{error['details']['approval_id']}")
+        assert "This may be the second time" in page.text
+        assert f"{PAGE}/{earlier_id}" in page.links
+    for holder in ({"user": "eve"}, {"user": "ann", "tenant": "other"}):
+        error = (await shop.call(token=await shop.token_of(**holder)))["error"]
+        assert (error["code"], error["details"].get("earlier_approval_id")) == (
+            "APPROVAL_PENDING",
+            None,
+        )
+        assert "carried out" not in error["message"]
+    other = (await shop.call({"to": "eve"}, run=run))["error"]
+    assert "earlier_approval_id" not in other["details"]
 
 
 async def test_a_key_does_not_repeat_the_answer_that_a_call_waits(shop: Shop) -> None:

@@ -7,7 +7,7 @@ imports nothing of the gateway. A call is two events: its decision, and the end 
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -302,7 +302,7 @@ class Facts:
         """The run, or one without calls: policies that only log are evaluated without a run."""
         return self.run or ModelRun()
 
-    def _origins(self, values: Iterator[str | int | float] | Iterator[str]) -> set[str]:
+    def _origins(self, values: Iterable[str | int | float]) -> set[str]:
         run = self.run or ModelRun()
         found: set[str] = set()
         for it in values:
@@ -330,6 +330,8 @@ class Facts:
                 for it in scalars_in(value, self.tool.keys):
                     if isinstance(it, str):
                         found |= self._origins(embedded_in(it))
+                    elif it == int(it) and abs(it) >= 10_000_000:
+                        found |= self._origins((it,))
         return found
 
     def long(self, argument: str) -> int:

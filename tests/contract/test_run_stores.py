@@ -353,6 +353,9 @@ def test_a_run_belongs_to_tenant_and_user_or_token() -> None:
         run_key(caller(user=""), "r"),
         run_key(caller(user="", by="2"), "r"),
         run_key(caller(stand_in=operator), "r"),
+        run_key(caller(user_is_unproved=True), "r"),
+        run_key(caller(user_is_unproved=True, by="2"), "r"),
+        run_key(caller(user="v", user_is_unproved=True), "r"),
         run_key(caller(user="1", by=""), "r"),
     ]
     assert len({one, *others}) == 1 + len(others)

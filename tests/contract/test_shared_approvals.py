@@ -198,9 +198,15 @@ async def test_a_call_during_which_the_gateway_is_killed_is_not_made_again(
                     await calling
         with started(Path.cwd(), environment) as program:
             async with gateway_at(program, boss) as (http, browser):
-                assert (await held_call(http, ann))["code"] == "APPROVAL_PENDING"
+                again = await held_call(http, ann)
+                assert again["code"] == "APPROVAL_PENDING"
+                assert "may have been carried out" in again["message"]
+                assert again["details"]["earlier_approval_id"] == approval_id
                 page = await browser.open(f"{PAGE}/{approval_id}")
                 assert "used, outcome unknown" in page.text
+                page = await browser.open(f"{PAGE}/{again['details']['approval_id']}")
+                assert "This may be the second time" in page.text
+                assert f"{PAGE}/{approval_id}" in page.links
         assert server.script.calls["hold"] == 1
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -114,9 +115,10 @@ class Replica:
     def wanted(self, number: int) -> WantedApproval:
         arguments = {**ARGUMENTS, "number": number}
         policies = tuple(read_policies("a.cedar", PAY))
-        return self.approvals.wanted(
-            make_call("pay", arguments), FakeTool(name="pay").spec, "shop:pay", policies, b"set"
-        )
+        call = make_call("pay", arguments)
+        call = replace(call, caller=replace(call.caller, user_id=f"user_{number}"))
+        spec = FakeTool(name="pay").spec
+        return self.approvals.wanted(call, spec, "shop:pay", policies, b"set")
 
     async def approve(self, number: int) -> None:
         """Have the call approved, unless it is."""

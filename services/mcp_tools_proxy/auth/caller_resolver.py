@@ -197,6 +197,9 @@ def _from_token(
         documents=narrow_documents(principal.documents, asserted.documents),
         jwt=jwt,
         jwt_claims=principal.jwt_claims,
+        user_is_unproved=bool(asserted.user_id)
+        and principal.user_id is None
+        and not principal.asserts_users,
         may_call=principal.executes,
     )
 

@@ -84,6 +84,13 @@ def parts_for(operator: Principal) -> list[Part]:
     return [part for part in PARTS if part.is_for(operator)]
 
 
+def first_path(operator: Principal) -> str:
+    """Return the part that is opened after sign-in: Approvals for people who only approve."""
+    if operator.may_approve and operator.rights == {OperatorRight.APPROVE}:
+        return APPROVALS_PATH
+    return parts_for(operator)[0].path
+
+
 def current_part(path: str) -> Part | None:
     """Return the part that contains a page."""
     named = f"/{'/'.join(path.split('/')[1:3])}"

@@ -8,7 +8,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.auth.operator_tokens import GUEST, GuestTokens
-from mcp_tools_proxy.console.navigation import parts_for, wanted_page
+from mcp_tools_proxy.console.navigation import first_path, wanted_page
 from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import (
     FORM_MARGIN_BYTES,
@@ -154,7 +154,7 @@ class ConsoleSignIn:
         operator = await self._pages.identify(token)
         session = await self._new_session(request, token, operator)
         wanted = wanted_page(self._pages.cookie.wanted_in(request))
-        context = {"path": wanted or parts_for(operator)[0].path}
+        context = {"path": wanted or first_path(operator)}
         response = self._pages.render(request, PageView(template="signed_in.html", context=context))
         self._pages.cookie.drop_trip_on(response)
         self._pages.cookie.session.set_on(response, session.cookie)
@@ -175,9 +175,9 @@ class ConsoleSignIn:
     async def _begin(
         self, request: Request, token: str, operator: Principal, wanted: str
     ) -> Response:
-        """Sign in, and redirect to the wanted page or the first part that the user may open."""
+        """Sign in, and redirect to the wanted page or the first page of the user."""
         session = await self._new_session(request, token, operator)
-        response = self._pages.redirect(wanted_page(wanted) or parts_for(operator)[0].path)
+        response = self._pages.redirect(wanted_page(wanted) or first_path(operator))
         self._pages.cookie.session.set_on(response, session.cookie)
         return response
 

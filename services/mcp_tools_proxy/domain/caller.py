@@ -73,6 +73,8 @@ class Caller:
     user gave a JWT with fewer roles the token of one with more.
     """
     stand_in: StandIn | None = None
+    user_is_unproved: bool = False
+    """Whether the request names a user whom its token neither proves nor may assert."""
     may_call: bool = True
     """False for a token that makes no calls, such as an approver's."""
 

@@ -12,7 +12,13 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.gateway.approval_records import ApprovalRecords
-from mcp_tools_proxy.gateway.approvals import ApprovalTimes, Notify, approval_fields, erase_asked
+from mcp_tools_proxy.gateway.approvals import (
+    ApprovalTimes,
+    Notify,
+    approval_fields,
+    erase_asked,
+    uncertain_approval,
+)
 from mcp_tools_proxy.gateway.asked_calls import (
     AskedArguments,
     AskedCall,
@@ -111,6 +117,14 @@ class ApprovalDesk:
         if asked is not None:  # the replica that decided has stopped, or lost its store
             await self._finish(asked, decision)
         return await self.with_use(decision)
+
+    async def earlier(self, person: Principal, approval_id: str) -> str | None:
+        """Return the approval that the same call used before, if it may have been carried out.
+
+        Its decision may already have been removed.
+        """
+        asked = await self._asked(person, approval_id)
+        return None if asked is None else await uncertain_approval(self._records, asked.call_key)
 
     async def arguments(self, approver: Approver, approval_id: str) -> str | None:
         """Return the arguments of a waiting call as JSON, for a person who may decide on it.

@@ -32,7 +32,7 @@ ATTEMPTS = 4
 TIMEOUT_S = 10.0
 PAUSES = Backoff(first_s=1.0, longest_s=30.0)
 
-_OWN_FACTS = {"token", "is_stand_in", "operator_id"}
+_OWN_FACTS = {"token", "is_stand_in", "user_is_unproved", "operator_id"}
 
 log = structlog.get_logger()
 

@@ -20,9 +20,15 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     ApprovalPending,
+    InternalError,
+    OutcomeUnknown,
     PolicyDenied,
     ProxyError,
     RateLimitExceeded,
+    ResultTooLarge,
+    ServerUnavailable,
+    ShuttingDown,
+    ToolTimeout,
 )
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
@@ -36,6 +42,7 @@ from mcp_tools_proxy.gateway.asked_calls import (
     Decision,
     RefusedCall,
     Use,
+    UsedApprovals,
 )
 from mcp_tools_proxy.storage.runs.run_store import run_key
 from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields
@@ -61,6 +68,25 @@ MAX_ARGUMENT_BYTES = 65_536
 
 KEPT_S = 86_400.0
 """Seconds for which a decision and its use are shown."""
+
+MAX_MESSAGE_CHARS, MAX_MESSAGES_CHARS = 500, 2_000
+"""Maximum characters of a policy's message, and of all, in the answer to a call that waits."""
+
+MAX_EARLIER = 5
+"""Used approvals of one call that are looked up when it is asked for again, the latest ones."""
+
+UNCERTAIN_CODES = frozenset(
+    it.code
+    for it in (
+        InternalError,
+        OutcomeUnknown,
+        ResultTooLarge,
+        ServerUnavailable,
+        ShuttingDown,
+        ToolTimeout,
+    )
+)
+"""Outcomes of calls that may have been carried out although their caller got no result."""
 
 MAX_REMEMBERED = 50_000
 """Used approvals that a process remembers: a Redis that restarts from an older copy of its data
@@ -91,7 +117,8 @@ class WantedApproval:
 
     ``binding`` is a digest of everything that must be equal when the call is repeated,
     ``refusal_key`` one of the call in its run. With input for a repeated call, ``refusal_keys``
-    also has that of the call without it.
+    also has that of the call without it. ``call_key`` is a digest of the asker, the tool and the
+    arguments: equal in all runs and for all agents.
     """
 
     call: Call
@@ -100,6 +127,7 @@ class WantedApproval:
     policies: tuple[AskedPolicy, ...]
     binding: str
     refusal_keys: tuple[str, ...]
+    call_key: str
 
     @property
     def refusal_key(self) -> str:
@@ -167,15 +195,14 @@ class Approvals:
         )
         entry = None if spec.server_id is None else self._server_entry(spec.server_id)
         more = call.input_responses
-        in_run = (
-            caller.tenant_id,
-            run_key(caller, "").owner.hex(),
-            _optional(None if call.run is None else call.run.run_id),
+        asker = (caller.tenant_id, run_key(caller, "").owner.hex())
+        asked_for = (
             call.kind.value,
             tool,
             "" if call.kind is Kind.TOOL else call.name,
             json_digest(call.arguments).hex(),
         )
+        in_run = (*asker, _optional(None if call.run is None else call.run.run_id), *asked_for)
         inputs = [""]
         if more is not None:
             inputs.append(json_digest((_plain(more.responses), more.state)).hex())
@@ -196,6 +223,7 @@ class Approvals:
                 *sorted(it.policy_id for it in asked),
             ),
             refusal_keys=tuple(self._records.key_of("refusal", *in_run, it) for it in inputs),
+            call_key=self._records.key_of("call", *asker, *asked_for),
         )
 
     async def granted(self, wanted: WantedApproval) -> UsableApproval:
@@ -207,7 +235,7 @@ class Approvals:
         found = await self._find(wanted) or await self._ask(wanted)
         if isinstance(found, UsableApproval):
             return found
-        raise _pending(found)
+        raise await self._pending(found, wanted)
 
     async def peek(self, wanted: WantedApproval) -> UsableApproval:
         """Return the unused approval of a call; without one raise ApprovalPending or PolicyDenied.
@@ -218,9 +246,9 @@ class Approvals:
         if isinstance(found, UsableApproval):
             return found
         if found is not None:
-            raise _pending(found)
+            raise await self._pending(found, wanted)
         raise ApprovalPending(
-            "a call would wait for the approval of a second person",
+            "a call would wait for the approval of a second person" + _messages(wanted.policies),
             details={"policy_ids": wanted.policy_ids},
         )
 
@@ -232,13 +260,17 @@ class Approvals:
         """
         facts = grant.facts
         claim = Use(claim=secrets.token_hex(16), used_at=self._now())
-        if (
-            facts.approval_id in self._used
-            or not await self._unbind(grant.binding, facts)
-            or await self._claimed_by(facts, claim) != claim.claim
-        ):
+        is_first = facts.approval_id not in self._used
+        if is_first:
+            await self._keep_used(wanted.call_key, facts)
+            is_first = (
+                await self._unbind(grant.binding, facts)
+                and await self._claimed_by(facts, claim) == claim.claim
+            )
+        if not is_first:
             found = await self._ask(wanted)
-            raise _pending(found.facts if isinstance(found, UsableApproval) else found)
+            facts = found.facts if isinstance(found, UsableApproval) else found
+            raise await self._pending(facts, wanted)
         self._used[facts.approval_id] = None
         if len(self._used) > MAX_REMEMBERED:
             del self._used[next(iter(self._used))]
@@ -253,6 +285,23 @@ class Approvals:
                 await self._records.replace(approval_id, use.model_copy(update={"code": code}))
         except ProxyError as error:
             log.warning("approval.outcome_not_kept", approval_id=approval_id, reason=error.reason)
+
+    async def _keep_used(self, call_key: str, facts: AskedFacts) -> None:
+        """Keep the approval's id with its call, before its use: later requests name it."""
+        tenant_id = facts.tenant_id
+        ids: tuple[str, ...] = (facts.approval_id,)
+        known = await self._records.find(UsedApprovals, call_key)
+        if known is not None and facts.approval_id in known.approval_ids:
+            return
+        if known is not None:  # removed and added again, so that it is kept for longer
+            taken = await self._records.take(UsedApprovals, call_key) or known
+            ids = (*taken.approval_ids, *ids)[-MAX_EARLIER:]
+        used, kept_s = UsedApprovals(approval_ids=ids), self._times.kept_s
+        held = await self._records.add(call_key, used, kept_s, tenant_id=tenant_id)
+        if held != used:  # another replica uses another approval of the call at the same time
+            merged = dict.fromkeys((*held.approval_ids, *ids))
+            both = UsedApprovals(approval_ids=tuple(merged)[-MAX_EARLIER:])
+            await self._records.replace(call_key, both)
 
     async def _claimed_by(self, facts: AskedFacts, claim: Use) -> str:
         """Write the use of an approval, and return the claim of the first one.
@@ -361,6 +410,7 @@ class Approvals:
                 user_id=caller.user_id,
                 token=dict(caller.token_log_fields),
                 is_stand_in=caller.stand_in is not None,
+                user_is_unproved=caller.user_is_unproved,
                 operator_id="" if caller.stand_in is None else caller.stand_in.user_id,
                 agent=caller.agent,
                 run_id=None if call.run is None else call.run.run_id,
@@ -371,6 +421,7 @@ class Approvals:
                 expires_at=now + timedelta(seconds=self._times.waits_s),
             ),
             refusal_key=wanted.refusal_key,
+            call_key=wanted.call_key,
             owner=run_key(caller, "").owner.hex(),
             run=None if key is None else key.digest.hex(),
         )
@@ -391,6 +442,27 @@ class Approvals:
                     "until a person has decided on one of them",
                     retry_after_s=max(1.0, round((ends - self._now()).total_seconds(), 1)),
                 )
+
+    async def _pending(self, facts: AskedFacts, wanted: WantedApproval) -> ApprovalPending:
+        """Return the error of a call that waits."""
+        earlier_id = await uncertain_approval(self._records, wanted.call_key)
+        details: dict[str, object] = {
+            "approval_id": facts.approval_id,
+            "policy_ids": facts.policy_ids,
+            "expires_at": facts.expires_at.isoformat(timespec="seconds"),
+        }
+        text = (
+            "a second person has to approve this call, so it was not made; do not change it, and "
+            "repeat it after the approval"
+        )
+        if earlier_id is not None:
+            details["earlier_approval_id"] = earlier_id
+            text = (
+                "a second person has to approve this call, so it was not made again; but the same "
+                "call was approved earlier and may have been carried out: check this first, tell "
+                "the user, and repeat the call unchanged after the approval only if it was not"
+            )
+        return ApprovalPending(text + _messages(facts.policies), details=details)
 
     def _record(self, event: str, facts: AskedFacts, call: Call) -> None:
         payload = {"code": "OK", **caller_fields(call.caller), **approval_fields(facts)}
@@ -418,6 +490,20 @@ def _asked_arguments(wanted: WantedApproval) -> AskedArguments:
     return AskedArguments(arguments=arguments)
 
 
+async def uncertain_approval(records: ApprovalRecords, call_key: str) -> str | None:
+    """Return the latest used approval of a call that may have been carried out.
+
+    The call still runs, the gateway stopped during it, or its result was lost. None without one.
+    Raises StateUnavailable.
+    """
+    used = await records.find(UsedApprovals, call_key)
+    for approval_id in reversed(() if used is None else used.approval_ids):
+        use = await records.find(Use, approval_id)
+        if use is not None and (use.code is None or use.code in UNCERTAIN_CODES):
+            return approval_id
+    return None
+
+
 async def erase_asked(records: ApprovalRecords, approval_id: str) -> None:
     """Remove a call that waits, its arguments first. Raises StateUnavailable."""
     await records.take(AskedArguments, approval_id)
@@ -437,16 +523,15 @@ def approval_fields(facts: AskedFacts) -> dict[str, object]:
     )
 
 
-def _pending(facts: AskedFacts) -> ApprovalPending:
-    return ApprovalPending(
-        "a second person has to approve this call, so it was not made; do not change it, and "
-        "repeat it after the approval",
-        details={
-            "approval_id": facts.approval_id,
-            "policy_ids": facts.policy_ids,
-            "expires_at": facts.expires_at.isoformat(timespec="seconds"),
-        },
-    )
+def _messages(policies: Iterable[AskedPolicy]) -> str:
+    """Return the messages of policies as the end of an error's text, shortened."""
+    messages = dict.fromkeys(it.message for it in policies if it.message)
+    found = "; ".join(_shortened(it, MAX_MESSAGE_CHARS) for it in messages)
+    return f". Policy: {_shortened(found, MAX_MESSAGES_CHARS)}" if found else ""
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _refused(wanted: WantedApproval, approval_id: str, note: str) -> PolicyDenied:

@@ -28,7 +28,8 @@ class AskedFacts(BaseModel):
     """A caller and the requested call, without its arguments.
 
     ``token`` has the log fields of the token that the call was sent with, ``operator_id`` is the
-    operator who acted for the user, if known.
+    operator who acted for the user, if known. With ``user_is_unproved``, only the request names
+    the user.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,6 +39,7 @@ class AskedFacts(BaseModel):
     user_id: str
     token: Mapping[str, str]
     is_stand_in: bool = False
+    user_is_unproved: bool = False
     operator_id: str = ""
     agent: str | None = None
     run_id: str | None = None
@@ -57,12 +59,13 @@ class AskedCall(ApprovalRecord):
     """A call that waits for a person. The record is removed with the decision.
 
     ``owner`` and ``run`` are digests of the user and the run, ``refusal_key`` one of the call in
-    its run.
+    its run, ``call_key`` one of the call of this asker in any run.
     """
 
     PART = "asked"
     facts: AskedFacts
     refusal_key: str
+    call_key: str
     owner: str
     run: str | None
 
@@ -100,6 +103,13 @@ class Use(ApprovalRecord):
     claim: str
     used_at: datetime
     code: str | None = None
+
+
+class UsedApprovals(ApprovalRecord):
+    """The approvals that the same call of an asker has used, the latest last."""
+
+    PART = "used"
+    approval_ids: tuple[str, ...]
 
 
 class BoundApproval(ApprovalRecord):

@@ -70,6 +70,8 @@ def caller_fields(caller: Caller) -> dict[str, object]:
         fields |= caller.token_log_fields
     if caller.stand_in is not None:
         fields["stand_in"] = True
+    if caller.user_is_unproved:
+        fields["user_unproved"] = True
     entry, peer = caller.origin
     fields["entry"] = str(entry)  # the encoder is slow with an enumeration
     if peer:

@@ -74,6 +74,8 @@ async def _show(page: PageRequest) -> PageResult:
         return PageView(template="approval.html", context={"call": None}, status=404)
     if isinstance(found, DecidedCall):
         return _view(found)
+    earlier_id = await desk.earlier(page.operator, approval_id)
+    earlier = None if earlier_id is None else await desk.find(page.operator, earlier_id)
     context: dict[str, Any] = {
         "call": found,
         "decided": None,
@@ -81,6 +83,8 @@ async def _show(page: PageRequest) -> PageResult:
         "may_decide": arguments is not None,
         "arguments": arguments,
         "max_note": MAX_NOTE_CHARS,
+        "is_repeated": earlier_id is not None,
+        "earlier": earlier if isinstance(earlier, DecidedCall) else None,
     }
     return PageView(template="approval.html", context=context)
 

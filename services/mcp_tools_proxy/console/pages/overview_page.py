@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from mcp_tools_proxy.config.json_file import steps_of
 from mcp_tools_proxy.console.api_client import OVERVIEW
-from mcp_tools_proxy.console.navigation import parts_for
+from mcp_tools_proxy.console.navigation import first_path, parts_for
 from mcp_tools_proxy.console.page_request import (
     Done,
     PageRequest,
@@ -40,9 +40,9 @@ Checks = Mapping[str, CheckAnswer]
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show the overview; redirect users without the audit right to the first part for them."""
+    """Show the overview; redirect users without the audit right to their first page."""
     if not page.may(OperatorRight.AUDIT):
-        return Done(path=parts_for(page.operator)[0].path, message="")
+        return Done(path=first_path(page.operator), message="")
     tenant = page.tenant()
     overview = await page.api.read(OVERVIEW, {"tenant_id": tenant})
     checks = overview.readiness.checks

@@ -37,7 +37,7 @@ _WRITES = frozenset({Label.WRITES, Label.DESTRUCTIVE})
 class RunOwner(NamedTuple):
     """The caller whose run it is, as records name it; the same parts as in ``run_key``.
 
-    ``token`` identifies a token without a user, or the operator who acted for the user.
+    ``token`` identifies a token that proves no user, or the operator who acted for the user.
     """
 
     tenant_id: str
@@ -49,9 +49,10 @@ class RunOwner(NamedTuple):
     def of(cls, payload: Mapping[str, object]) -> "RunOwner":
         """Return the owner of a call's run."""
         user_id, stand_in = str(payload.get("user_id") or ""), bool(payload.get("stand_in"))
+        is_user = bool(user_id) and not (stand_in or payload.get("user_unproved"))
         token = tuple((it, str(payload[it])) for it in _TOKEN_KEYS if it in payload)
         tenant_id = str(payload.get("tenant_id") or "")
-        return cls(tenant_id, user_id, stand_in, token if stand_in or not user_id else ())
+        return cls(tenant_id, user_id, stand_in, () if is_user else token)
 
     @property
     def query(self) -> dict[str, str]:

@@ -58,7 +58,8 @@ class RunQuery(BaseModel):
     token_id: Annotated[
         str | None,
         Field(
-            max_length=1024, description="Only for runs of a token without a user, or operators."
+            max_length=1024,
+            description="Only for runs of a token that proves no user, or operators.",
         ),
     ] = None
     issuer: Annotated[str | None, Field(max_length=1024)] = None

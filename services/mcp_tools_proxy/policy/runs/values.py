@@ -8,6 +8,7 @@ key. An address, URL or account number is compared as a whole: ``a.com`` is not 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from ipaddress import IPv6Address
 from itertools import islice
 
 from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, normalize
@@ -49,6 +50,7 @@ _IN_GROUPS = re.compile("[0-9][ -][0-9a-z]")
 
 _ACCOUNT_DIGITS = 8
 """Minimum digits of an account or telephone number."""
+_LEAST_ACCOUNT = 10 ** (_ACCOUNT_DIGITS - 1)
 
 
 def _with_joined_accounts(normal: str) -> str:
@@ -340,6 +342,10 @@ _LIST_SIGNS = re.compile(r"[,;()\[\]{}|'\u2019]+")
 _HOST = re.compile(r"(?<![\w-])(?<![\w-]\.)[\w-]++(?:\.[\w-]++)+")
 _AFTER_HOST = re.compile(r"[/:?#\\]")
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+_IPV6 = re.compile(
+    r"(?<![\w)\]])\[(?:ipv6:)?([0-9a-f:.]{2,45})(?:%[^\]]{1,64})?\]([^,;()\[\]{}|'\u2019]*)"
+)
+"""A host in brackets, and what follows it; ``a[::2]`` is a program's."""
 _NUMBER = re.compile(r"(?<!\w)\+?[0-9]{8,}(?!\w)|(?<![a-z0-9])(?=[a-z]*[0-9])[a-z0-9]{15,}")
 """Accounts and telephone numbers; IBANs, wallets and keys."""
 _FILE = re.compile(
@@ -357,15 +363,17 @@ _WIDE_DOT = re.compile("(?<=[0-9A-Za-z])[\u3002\uff61](?=[0-9A-Za-z])")
 
 
 def embedded_values(values: Iterable[object]) -> Iterator[str]:
-    """Yield the links, addresses and account numbers inside texts, for look-ups of their origins.
+    """Yield the links, addresses and account numbers in values, for look-ups of their origins.
 
-    After ``MAX_EMBEDDED`` of them, the next text is yielded whole: it has no origin but ``text``.
+    Integers with as many digits as an account number are looked up as well. After ``MAX_EMBEDDED``
+    values, the next text is yielded whole: it has no origin but ``text``.
     """
     known: set[str] = set()
-    for text in values:
-        if not isinstance(text, str):
+    for value in values:
+        text = value if isinstance(value, str) else _account(value)
+        if text is None:
             continue
-        for found in _embedded(text):
+        for found in (text,) if isinstance(value, int | float) else _embedded(text):
             if found in known:
                 continue
             if len(known) == MAX_EMBEDDED:
@@ -373,6 +381,13 @@ def embedded_values(values: Iterable[object]) -> Iterator[str]:
                 return
             known.add(found)
             yield found
+
+
+def _account(value: object) -> str | None:
+    """Return an integer as an account number; None for other values."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 != 0:
+        return None
+    return normal_text(value) if abs(value) >= _LEAST_ACCOUNT else None
 
 
 def _embedded(text: str) -> Iterator[str]:
@@ -403,6 +418,12 @@ def _addresses(normal: str) -> Iterator[str]:
         if (url := _URL_BEGIN.search(piece)) is not None:
             yield piece[url.start() :].strip(_EDGES)
             rest = piece[: url.start()]
+        if "[" in rest and ":" in rest:
+            hosts = [it for it in _IPV6.finditer(rest) if _is_ipv6(it[1])]
+            for host in hosts:
+                yield rest[host.start() : host.start(2)] + host[2].rstrip(_EDGES)
+            for host in reversed(hosts):
+                rest = f"{rest[: host.start()]},{rest[host.end() :]}"
         for part in _LIST_SIGNS.split(rest):
             word = part.strip(_EDGES)
             if "@" in word:
@@ -430,6 +451,14 @@ def _hosts_and_numbers(part: str) -> Iterator[str]:
             return
     for number in () if hosts else _NUMBER.finditer(part):
         yield number[0]
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_host(name: str) -> bool:

@@ -101,7 +101,8 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
     operator = () if caller.stand_in is None else ("operator", *caller.token_log_fields.values())
-    token = () if caller.user_id else tuple(caller.token_log_fields.values())
+    is_user = bool(caller.user_id) and not caller.user_is_unproved
+    token = () if is_user else tuple(caller.token_log_fields.values())
     run = () if call.run is None else ("run", call.run.run_id, *token)
     digest = _digest(ascii(whole + operator + run).encode())  # takes a third of the time of JSON
     return RecordKey(sys.intern(caller.tenant_id), digest)  # one string per tenant

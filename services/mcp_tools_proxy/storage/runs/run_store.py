@@ -28,7 +28,7 @@ OPENINGS_S = 3600.0
 class RunKey(NamedTuple):
     """The key of a run: its tenant, and SHA-256 digests of its owner and of the whole.
 
-    The owner is a user, or a token that belongs to no user.
+    The owner is a user, or a token that proves no user, with the user that the request names.
     """
 
     tenant_id: str
@@ -40,10 +40,13 @@ def run_key(caller: Caller, run_id: str) -> RunKey:
     """Return the key of a caller's run.
 
     The agent is not a part of it, so a hand-over to another agent keeps the run's memory. Operators
-    who act for a user have separate runs.
+    who act for a user have separate runs, and so have tokens that name a user without proof.
+    Approvals belong to the same owners.
     """
     if caller.stand_in is not None:
         owner = ("operator", caller.user_id, *caller.token_log_fields.values())
+    elif caller.user_is_unproved:
+        owner = ("unproved user", caller.user_id, *caller.token_log_fields.values())
     elif caller.user_id:
         owner = ("user", caller.user_id)
     else:

@@ -185,6 +185,16 @@ def test_links_in_other_arguments_are_embedded() -> None:
     assert not refuses(verdict(text, {"to": "https://evil.io/x"}, run()))
 
 
+def test_account_numbers_that_are_json_numbers_are_embedded() -> None:
+    text = forbid('context.embedded.contains("text")')
+    account = 4111111111111111
+    for value in (account, float(account), {"deep": [account]}):
+        assert refuses(verdict(text, {"note": value}, run()))
+    assert refuses(verdict(text, {"cents": account}, run()))
+    assert not refuses(verdict(text, {"cents": 500}, run()))
+    assert not refuses(verdict(text, {"cents": account}, run(f"pay {account} please")))
+
+
 @pytest.mark.parametrize("name", ["Cents", "CENTS", "cent\u017f"])
 def test_an_undeclared_argument_in_other_letters_is_refused(name: str) -> None:
     """A server in Go would take it for the declared one."""

@@ -216,6 +216,13 @@ def test_texts_and_numbers_have_a_normal_form(value: object, expected: str | Non
         ("mailto:bob@a.com", ["mailto:bob@a.com"]),
         ("javascript:alert(1)", ["javascript:alert(1"]),
         ("10.0.0.1:80/x", ["10.0.0.1:80/x"]),
+        ("ping [2001:db8::1].", ["[2001:db8::1]"]),
+        ("to=[2001:DB8::1]:8080/x, or [fe80::1%eth0]", ["[2001:db8::1]:8080/x", "[fe80::1%eth0]"]),
+        ("//[2001:db8::1]/x", ["[2001:db8::1]/x"]),
+        ("bob@[IPv6:2001:db8::1]", ["[ipv6:2001:db8::1]"]),
+        ("([::ffff:10.0.0.1])", ["[::ffff:10.0.0.1]"]),
+        ("http://[2001:db8::1]/x", ["http://[2001:db8::1]/x"]),
+        ("a[::2] and b[1:3], [10:30] [a:b:c] [1:2:3:4]", []),
         ("пиши на пример.рф", ["пример.рф"]),
         ("連絡先はa@b.jpです", ["a@b.jp"]),
         ("acct 1234 5678 9012", ["123456789012"]),
@@ -246,8 +253,30 @@ def test_links_addresses_and_accounts_in_texts_are_found_whole(
     assert list(embedded_values([text])) == expected
 
 
-def test_embedded_values_are_of_texts_only_and_each_once() -> None:
-    assert list(embedded_values([12345678, None, "a.com", "b.org a.com"])) == ["a.com", "b.org"]
+def test_embedded_values_are_of_texts_and_integers_and_each_once() -> None:
+    values = [None, "a.com", "b.org a.com", 12345678, "acct 12345678"]
+    assert list(embedded_values(values)) == ["a.com", "b.org", "12345678"]
+
+
+@each_row(
+    ("number", "expected"),
+    [
+        (4111111111111111, ["4111111111111111"]),
+        (4111111111111111.0, ["4111111111111111"]),
+        (-4111111111111111, ["-4111111111111111"]),
+        (12345678, ["12345678"]),
+        (10**5000, [hex(10**5000)]),
+        (1234567, []),
+        (52.52000659, []),
+        (True, []),
+        (float("inf"), []),
+        (float("nan"), []),
+    ],
+)
+def test_integers_with_the_digits_of_an_account_are_found(
+    number: float, expected: list[str]
+) -> None:
+    assert list(embedded_values([number])) == expected
 
 
 def test_after_many_embedded_values_the_text_is_one() -> None:
