@@ -282,6 +282,28 @@ def test_tools_without_labels_get_suggestions(tmp_path: Path) -> None:
     assert "every tool of the active preset has labels" in out
 
 
+def test_labels_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    write(folder, ECHO, s1=raw_entry(only=["echo", "meta"]), s2=DEAD)
+    reads: dict[str, object] = {"labels": ["reads_private"]}
+    labels = {
+        "s1:echo": {**reads, "targets": ["text"]},
+        "s1:ecko": reads,
+        "s1:resources/read": reads,
+        "s2:send": reads,
+    }
+    (folder / "labels.json").write_text(json.dumps({"tools": labels}))
+    _, out, _ = check()
+    assert 'the server "s1" has no tool "ecko"' in out
+    assert 'did you mean "echo"?' in out
+    assert out.count("labels.json:") == 1
+    labels = {"s1:echo": {**reads, "targets": ["txt"]}}
+    (folder / "labels.json").write_text(json.dumps({"tools": labels}))
+    code, out, _ = check()
+    wrong = '"txt" is not an argument of the tool, so all its arguments are targets'
+    assert (code, f'{wrong}; did you mean "text"?' in out) == (1, True)
+
+
 def test_policies_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     write(folder, ECHO, s1=raw_entry(only=["echo"]), s2=DEAD)

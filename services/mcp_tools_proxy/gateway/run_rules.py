@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota, ToolLabels
+from mcp_tools_proxy.gateway.fitted_labels import FittedLabels, fit_labels
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction, action_of
 from mcp_tools_proxy.policy.runs.tool_labels import (
@@ -73,20 +74,29 @@ class ActiveRunRules:
         """Initialize; ``quota`` are the limits of runs in the settings."""
         self.current = RunRules(quota=quota)
         self._quota = quota
-        self.problems: tuple[Problem, ...] = ()
-        """The problems of policies that are valid Cedar, but do not fit the tools."""
+        self._policy_problems: tuple[Problem, ...] = ()
+        self._fitted = FittedLabels()
         self._local_tools = tuple(local_tools)
         self._known: tuple[object, ...] = ()
+        self._known_labels: tuple[object, ...] = ()
         self._turn = asyncio.Lock()
 
     @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of policies and labels that are valid, but do not fit the tools."""
+        return self._fitted.problems + self._policy_problems
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The policies that wait for servers; calls in their scope are refused until then."""
+        """Labels without a tool, and the policies that wait for servers.
+
+        Calls in the scope of such a policy are refused until then.
+        """
         policies = self.current.policies
         if policies is None:
-            return ()
+            return self._fitted.warnings
         files = {it.policy_id: it.file for it in policies.written}
-        return tuple(
+        return self._fitted.warnings + tuple(
             Problem(
                 file=files[policy_id],
                 path="$",
@@ -110,21 +120,37 @@ class ActiveRunRules:
 
     async def _follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
         rules = self._without_policies(config)
-        if not config.policies.configured:
-            self.current, self.problems, self._known = rules, (), ()
-            return
-        if self.current.policies is None:
+        if config.policies.configured and self.current.policies is None:
             self.current = replace(rules, awaits_policies=True)
+        await self._fit_labels(rules.labels, snapshots)
+        rules = replace(rules, labels=self._fitted.labels)
+        if not config.policies.configured:
+            self.current, self._policy_problems, self._known = rules, (), ()
+            return
         if not has_engine():  # a folder can be added after the start
             return
         known = (rules.labels, config.policies.written, config.server_ids, dict(snapshots))
         policies = self.current.policies
         if known != self._known:
-            policies, self.problems = await asyncio.to_thread(
+            policies, self._policy_problems = await asyncio.to_thread(
                 self._prepared, policies, config, rules.labels, snapshots
             )
             self._known = known
         self.current = replace(rules, policies=policies)
+
+    async def _fit_labels(
+        self, labels: Mapping[str, ToolLabels], snapshots: Mapping[str, Snapshot]
+    ) -> None:
+        known = (labels, dict(snapshots)) if labels else ()
+        if known == self._known_labels:
+            return
+        if labels:
+            self._fitted = await asyncio.to_thread(
+                fit_labels, labels, self._local_tools, dict(snapshots)
+            )
+        else:
+            self._fitted = FittedLabels()
+        self._known_labels = known
 
     def _without_policies(self, config: ActiveConfig) -> RunRules:
         quota = self._quota.within((config.limits.rules or NO_LIMITS).run)
