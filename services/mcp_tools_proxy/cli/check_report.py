@@ -23,6 +23,7 @@ from mcp_tools_proxy.gateway.check.agent_views import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.pinned_definitions import DefinitionsReport
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
 from mcp_tools_proxy.gateway.definition_guard import finding_facts
+from mcp_tools_proxy.gateway.run_rules import PolicySetState, PolicyState
 from mcp_tools_proxy.policy.definitions.comparison import Finding
 from mcp_tools_proxy.policy.definitions.difference import differences, marked
 from mcp_tools_proxy.wire.problem_texts import join_first
@@ -33,6 +34,9 @@ NAMES_SHOWN = 5
 
 CLIENT_PROBLEMS_SHOWN = 20
 """Client problems per table."""
+
+DIGEST_SHOWN = 12
+"""Characters of the digest of policies; the log event ``policies.active`` has all."""
 
 NOT_CHECKED_OFFLINE = (
     "whether servers can be reached, and what they offer",
@@ -124,6 +128,8 @@ def print_report(
     _show_client_problems(report, console)
     _show_definitions(report, console)
     _show_agents(report, console)
+    if report.policies is not None:
+        _show_policies(report.policies, console, offline=report.offline)
     if labels:
         _show_labels(report, console)
     lines(console, "Problems", map(str, report.problems))
@@ -133,6 +139,32 @@ def print_report(
     if locked:
         _show_lock(report, console)
     console.print(_verdict(report))
+
+
+def _show_policies(found: PolicySetState, console: Console, *, offline: bool) -> None:
+    if not found.loaded:
+        lines(console, "Policies", ["none is active: every call is refused until all are valid"])
+        return
+    files = counted(len({it.file for it in found.policies}), "file")
+    count = len(found.policies)
+    title = f"Policies: {count} in {files}, digest {found.digest[:DIGEST_SHOWN]}"
+    if not count:
+        lines(console, "Policies", ["none, so no policy is active"])
+        return
+    _table(
+        console,
+        title,
+        ("policy", "mode", "file", "state"),
+        [(it.policy_id, it.mode, it.file, _policy_state(it, offline)) for it in found.policies],
+    )
+
+
+def _policy_state(policy: PolicyState, offline: bool) -> str:
+    if not policy.waits:
+        return "active"
+    if offline:
+        return "not checked"
+    return f"waits for the tools of {', '.join(policy.waits_for)}" if policy.waits_for else "waits"
 
 
 def _show_labels(report: CheckReport, console: Console) -> None:
@@ -408,6 +440,9 @@ class ReportFacts(TypedDict):
     """tools that common MCP clients reject: `tool`, `problem`, `remedy`"""
     unlabelled: Mapping[str, Mapping[str, object]]
     """with `--labels`, suggested entries of `labels.json` for the tools without one, by name"""
+    policies: Facts | None
+    """the active policies: `loaded` (`false` if one is invalid), `digest`, `items` (`id`, `mode`,
+    `file`, `waits_for` servers or `null`); `null` without a folder of policies"""
     definitions: Facts
     """`mode`, and `items` that differ from the lock, as in `GET /internal/mcp/definitions`"""
     tokens: Sequence[Facts]
@@ -468,6 +503,7 @@ def report_facts(
         ],
         "client_problems": [asdict(it) for it in report.client_problems],
         "unlabelled": report.unlabelled,
+        "policies": None if report.policies is None else _policies(report.policies),
         "definitions": _definitions(report.definitions),
         "tokens": [token_facts(entry) for entry in tokens],
         "upgrade_notes": list(notes),
@@ -494,6 +530,22 @@ def _server(server: ServerStatus, report: CheckReport) -> Facts:
         "last_error": server.last_error,
         "connect_ms": None if server.connect_s is None else round(server.connect_s * 1000, 1),
         "problems": list(server.problems),
+    }
+
+
+def _policies(found: PolicySetState) -> Facts:
+    return {
+        "loaded": found.loaded,
+        "digest": found.digest or None,
+        "items": [
+            {
+                "id": it.policy_id,
+                "mode": it.mode,
+                "file": it.file,
+                "waits_for": list(it.waits_for) if it.waits else None,
+            }
+            for it in found.policies
+        ],
     }
 
 

@@ -119,6 +119,7 @@ class ActiveConfig:
             self.agent_policies.warnings,
             self.limits.warnings,
             self.labels.warnings,
+            self.policies.warnings,
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":

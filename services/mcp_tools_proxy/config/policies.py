@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 POLICIES_FOLDER = "policies"
 
+POLICY_SUFFIX = ".cedar"
+
 MAX_FILES = 100
 MAX_POLICY_FILE_BYTES = 256 * 1024
 MAX_POLICIES = 1_000
@@ -30,18 +32,26 @@ NO_ENGINE = "policies need the extra policies: pip install 'mcp-tools-proxy[poli
 
 def policy_files(folder: Path) -> list[Path] | None:
     """Return the files of policies in order, None without a folder. Raises InvalidConfig."""
+    names = _names_in(folder)
+    if names is None:
+        return None
+    names = [it for it in names if it.endswith(POLICY_SUFFIX)]
+    if len(names) > MAX_FILES:
+        raise _invalid(POLICIES_FOLDER, f"has more than {MAX_FILES} files of policies")
+    return [folder / POLICIES_FOLDER / it for it in names]
+
+
+def _names_in(folder: Path) -> list[str] | None:
+    """Return the names in the folder of policies, without hidden ones; None without a folder."""
     place = folder / POLICIES_FOLDER
     try:
-        names = sorted(it for it in os.listdir(place) if it.endswith(".cedar") and it[0] != ".")
+        return sorted(it for it in os.listdir(place) if it[0] != ".")
     except FileNotFoundError:
         if place.is_symlink():
             raise _invalid(POLICIES_FOLDER, "is a broken symbolic link") from None
         return None
     except OSError as error:
         raise _invalid(POLICIES_FOLDER, f"cannot be read: {error.strerror}") from error
-    if len(names) > MAX_FILES:
-        raise _invalid(POLICIES_FOLDER, f"has more than {MAX_FILES} files of policies")
-    return [place / it for it in names]
 
 
 def has_engine() -> bool:
@@ -100,22 +110,64 @@ class PolicyFiles:
     written: "tuple[WrittenPolicy, ...] | None" = None
     configured: bool = False
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 def load_policy_files(folder: Path, before: PolicyFiles) -> PolicyFiles:
     """Load the files of policies, and return the state that follows ``before``. Blocks.
 
-    The policies of a folder that was removed stay active until a restart.
+    The policies of a folder that was removed or emptied stay active until a restart, and so do
+    those of an emptied file: an editor that does not save atomically empties a file first.
     """
     try:
         written = load_written_policies(folder)
+        if written is not None:
+            _refuse_emptied(written, before, folder)
     except InvalidConfig as error:
         return PolicyFiles(written=before.written, configured=True, problems=error.problems)
     if written is None and before.configured:
         message = "was removed; its last valid policies stay active"
         problem = Problem(file=POLICIES_FOLDER, path="$", message=message)
         return PolicyFiles(written=before.written, configured=True, problems=(problem,))
-    return PolicyFiles(written=written, configured=written is not None)
+    return PolicyFiles(
+        written=written,
+        configured=written is not None,
+        warnings=() if written is None else _warnings(folder, {it.file for it in written}),
+    )
+
+
+_KEPT = "the last valid policies stay active until a restart"
+
+
+def _refuse_emptied(
+    written: "tuple[WrittenPolicy, ...]", before: PolicyFiles, folder: Path
+) -> None:
+    """Raise InvalidConfig if there are no policies any more, or a file was emptied."""
+    if before.configured and before.written != () and not written:
+        raise _invalid(POLICIES_FOLDER, f"has no policies any more; {_KEPT}")
+    had_policies = {it.file for it in before.written or ()} - {it.file for it in written}
+    for path in policy_files(folder) or ():
+        name = f"{POLICIES_FOLDER}/{path.name}"
+        if name in had_policies and not _read(path, name).strip():
+            raise _invalid(name, f"is empty now; {_KEPT}, or until it is removed")
+
+
+def _warnings(folder: Path, used: set[str]) -> tuple[Problem, ...]:
+    """Return warnings about an empty folder, files without policies, and other names."""
+    found: list[Problem] = []
+    if not used:
+        message = "has no policies, so no policy is active"
+        found.append(Problem(file=POLICIES_FOLDER, path="$", message=message))
+    for it in _names_in(folder) or ():
+        name = f"{POLICIES_FOLDER}/{it}"
+        if not it.endswith(POLICY_SUFFIX):
+            message = f"is not read: policies are in files *{POLICY_SUFFIX} of this folder"
+        elif name not in used:
+            message = "has no policies"
+        else:
+            continue
+        found.append(Problem(file=name, path="$", message=message))
+    return limit_problems(POLICIES_FOLDER, found)
 
 
 def policy_problem(error: "InvalidPolicy", file: str) -> Problem:

@@ -63,6 +63,29 @@ class RunRules:
         return self.by_agent.get(agent, self.quota)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyState:
+    """A policy of the active set; it waits until the tools of ``waits_for`` are known."""
+
+    policy_id: str
+    file: str
+    mode: str
+    waits: bool
+    waits_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySetState:
+    """The active set of policies; ``loaded`` is False until a set was valid.
+
+    ``digest`` is the SHA-256 of all policies in hexadecimal, empty until then.
+    """
+
+    loaded: bool = False
+    digest: str = ""
+    policies: tuple[PolicyState, ...] = ()
+
+
 _DOCUMENT: JsonObject = {"properties": {DOCUMENT_ARGUMENT: {"type": "string"}}}
 """The arguments of the gateway's own resources, which are pages of documents, in policies."""
 
@@ -105,6 +128,27 @@ class ActiveRunRules:
             )
             for policy_id, servers in policies.waiting.items()
             if servers
+        )
+
+    @property
+    def policy_set(self) -> PolicySetState | None:
+        """The active set of policies, for people; None without a folder of policies."""
+        policies = self.current.policies
+        if policies is None:
+            return PolicySetState() if self.current.awaits_policies else None
+        return PolicySetState(
+            loaded=policies.loaded,
+            digest=policies.digest.hex(),
+            policies=tuple(
+                PolicyState(
+                    policy_id=it.policy_id,
+                    file=it.file,
+                    mode=it.mode.value,
+                    waits=it.policy_id in policies.waiting,
+                    waits_for=policies.waiting.get(it.policy_id, ()),
+                )
+                for it in policies.written
+            ),
         )
 
     async def follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
