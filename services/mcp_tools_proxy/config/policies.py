@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.config.json_file import limit_problems
-from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.config.json_file import json_path, limit_problems
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import quote
 
@@ -26,6 +27,13 @@ POLICY_SUFFIX = ".cedar"
 MAX_FILES = 100
 MAX_POLICY_FILE_BYTES = 256 * 1024
 MAX_POLICIES = 1_000
+
+RESERVED_SERVER_IDS = {
+    "gateway": "the gateway's own tools have this server in policies",
+    "label": 'a tool could have the name of a label, such as "label:sends"',
+    "server": 'a tool could have the name of a server, such as "server:mail"',
+}
+"""Ids that no server may have beside policies, whose names would be ambiguous, with the reason."""
 
 NO_ENGINE = "policies need the extra policies: pip install 'mcp-tools-proxy[policies]'"
 
@@ -168,6 +176,18 @@ def _warnings(folder: Path, used: set[str]) -> tuple[Problem, ...]:
             continue
         found.append(Problem(file=name, path="$", message=message))
     return limit_problems(POLICIES_FOLDER, found)
+
+
+def reserved_id_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Yield a problem for each server whose id would make names in policies ambiguous."""
+    for server_id, reason in RESERVED_SERVER_IDS.items():
+        if server_id in configuration.server_ids:
+            yield Problem(
+                file=CONFIGURATION_FILE,
+                path=json_path(("mcpServers", configuration.key_of(server_id))),
+                message=f"the id {quote(server_id)} cannot be used with policies: {reason}; "
+                "rename the server",
+            )
 
 
 def policy_problem(error: "InvalidPolicy", file: str) -> Problem:

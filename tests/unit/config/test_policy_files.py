@@ -13,6 +13,8 @@ from mcp_tools_proxy.config.policies import (
     load_written_policies,
 )
 from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.support.configuration import Config
+from tests.unit.config.config_folder import LoadedFolder
 
 POLICY = '@id("a") forbid(principal, action, resource);'
 
@@ -155,3 +157,16 @@ def test_names_that_are_not_read_are_warnings(place: Path) -> None:
         ("policies/c.ceder", "is not read"),
         ("policies/d", "is not read"),
     ]
+
+
+def test_server_ids_that_make_names_of_policies_ambiguous(tmp_path: Path) -> None:
+    it = LoadedFolder(tmp_path)
+    ids = ["gateway", "label", "mail", "server"]
+    Config(servers={key: {"command": "x"} for key in ids}).write(tmp_path)
+    assert it.load().problems == ()
+    (tmp_path / "policies").mkdir()
+    problems = it.load().problems
+    assert [(it.file, it.path) for it in problems] == [
+        ("mcp.json", f"$.mcpServers.{name}") for name in ("gateway", "label", "server")
+    ]
+    assert all("rename the server" in it.message for it in problems)
