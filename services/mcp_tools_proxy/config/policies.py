@@ -192,7 +192,7 @@ def reserved_id_problems(configuration: Configuration) -> Iterator[Problem]:
 
 def policy_problem(error: "InvalidPolicy", file: str) -> Problem:
     """Return the problem of an invalid policy, or of its whole file."""
-    named = f"policy {quote(error.policy_id)} " if error.policy_id else ""
+    named = f"policy {quote(error.policy_id)}: " if error.policy_id else ""
     return Problem(file=file, path="$", message=f"{named}{error.problem}")
 
 
@@ -203,7 +203,7 @@ def _repeated(
     for policy in policies:
         other = found.setdefault(policy.policy_id, policy)
         if other is not policy:
-            message = f"policy {quote(policy.policy_id)} has the id of a policy in {other.file}"
+            message = f"policy {quote(policy.policy_id)}: has the id of a policy in {other.file}"
             yield Problem(file=policy.file, path="$", message=message)
 
 

@@ -57,6 +57,8 @@ def test_the_same_id_in_two_files(place: Path) -> None:
         (b" " * 300_000, "the limit"),
         (b"forbid(", "cannot be parsed"),
         (b"(" * 100_000, "brackets deep"),
+        (b"forbid(principal, action, resource);", "$: policy 1 of the file has no @id"),
+        (b'@id("a") permit(principal, action, resource);', '$: policy "a": is a permit'),
     ],
 )
 def test_a_file_that_cannot_be_read(place: Path, content: bytes, problem: str) -> None:
