@@ -185,7 +185,9 @@ class ActiveRunRules:
     async def _fit_labels(
         self, labels: Mapping[str, ToolLabels], snapshots: Mapping[str, Snapshot]
     ) -> None:
-        known = (labels, dict(snapshots)) if labels else ()
+        # equal snapshots can differ in these: only a complete discovery shows missing tools
+        states = {key: (it.is_remembered, *it.failed_lists) for key, it in snapshots.items()}
+        known = (labels, dict(snapshots), states) if labels else ()
         if known == self._known_labels:
             return
         if labels:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,3 +62,17 @@ async def test_targets_that_a_tool_declares(case: str) -> None:
     await rules.follow(ActiveConfig(labels=ActiveLabels(tools=labels)), snapshots)
     targets = rules.current.labels["mail:send"].targets
     assert (targets is not None, rules.problems == ()) == (is_declared, is_declared)
+
+
+async def test_a_missing_tool_is_reported_after_a_complete_discovery() -> None:
+    rules = ActiveRunRules(())
+    config = ActiveConfig(labels=ActiveLabels(tools={"mail:find_x": ToolLabels()}))
+    found = Snapshot(tools={"find": {"name": "find"}}, is_remembered=True)
+    await rules.follow(config, {"mail": found})
+    assert [str(it) for it in rules.warnings] == []
+    await rules.follow(config, {"mail": replace(found, is_remembered=False)})
+    assert [it.message for it in rules.warnings] == [
+        'the server "mail" has no tool "find_x", so the entry has no effect; did you mean "find"?'
+    ]
+    await rules.follow(ActiveConfig(labels=ActiveLabels(tools={})), {"mail": found})
+    assert [str(it) for it in rules.warnings] == []
