@@ -11,7 +11,7 @@ from pathlib import Path
 from typer.core import TyperCommand, TyperGroup
 
 from docs.field_docstrings import field_docstrings
-from mcp_tools_proxy.cli import check_report
+from mcp_tools_proxy.cli import check_facts
 from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, build_program
 
 PAGE = Path(__file__).parent / "reference/cli.md"
@@ -83,8 +83,8 @@ def _row(names: str, text: str) -> Sequence[str]:
 
 
 def _keys(name: str) -> Iterator[str]:
-    """Yield the table of the fields of a type in ``check_report``."""
-    rows = [(f"`{key}`", meaning) for key, meaning in field_docstrings(check_report, name)]
+    """Yield the table of the fields of a type in ``check_facts``."""
+    rows = [(f"`{key}`", meaning) for key, meaning in field_docstrings(check_facts, name)]
     yield _table(("key", "value"), rows)
 
 

@@ -33,14 +33,14 @@ LABELS = {
 
 
 @asynccontextmanager
-async def shop(policy_id: str) -> AsyncIterator[Service]:
+async def shop(policy_id: str, **labels: Json) -> AsyncIterator[Service]:
     """Run a gateway with one of the patterns."""
     (found,) = (it for it in PATTERNS.read_text().split("\n\n") if f'@id("{policy_id}")' in it)
     (CONFIG_DIR / "policies").mkdir(parents=True)
     # the server answers with the arguments that it received
     text = found.replace("get_order#id", "get_order#arguments.id")
     (CONFIG_DIR / "policies" / "one.cedar").write_text(text)
-    write_json(CONFIG_DIR / "labels.json", {"tools": LABELS})
+    write_json(CONFIG_DIR / "labels.json", {"tools": LABELS | labels})
     tools = [
         {
             "name": name,
@@ -93,6 +93,17 @@ async def test_no_send_after_foreign_text() -> None:
         assert await codes(service, *calls, task="Mail bob@a.com") == "OOPO"
         calls = READ, mail("bob@a.com", "see https://evil.io/x"), order("A-1"), mail("A-1")
         assert await codes(service, *calls, task="Mail bob@a.com") == "OPOO"
+
+
+async def test_with_a_misspelt_target_all_arguments_are_targets() -> None:
+    labels = {"labels": ["sends"], "targets": ["too"]}
+    async with shop("no-send-after-foreign-text", **{"shop:send_email": labels}) as service:
+        calls = READ, mail("eve@evil.io"), mail("bob@a.com", "bob@a.com")
+        assert await codes(service, *calls, task="Mail bob@a.com") == "OPO"
+        (problem,) = service.gateway.run_rules.problems
+    assert problem.path == '$.tools["shop:send_email"].targets'
+    assert '"too" is not an argument of the tool' in problem.message
+    assert problem.message.endswith('did you mean "to"?')
 
 
 async def test_at_most_three_calls() -> None:

@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    environment = {**UNLIMITED, "MCP_PROXY_ADMIN_TOKEN": ADMIN}
+    environment = {**UNLIMITED, "MCP_PROXY_ADMIN_TOKEN": ADMIN, "MCP_PROXY_RUN_MAX_CALLS": "2"}
     with started(tmp_path_factory.mktemp("gateway"), environment) as program:
         yield program
 
@@ -53,6 +53,16 @@ def test_an_error_is_one_line_on_stderr(run: Run) -> None:
     assert (found.exit_code, found.stdout) == (1, "")
     assert found.stderr.startswith("mcp-tools-proxy: DOCUMENT_NOT_FOUND: ")
     assert found.stderr.count("\n") == 1
+
+
+def test_calls_of_a_run_are_counted_and_explained(run: Run) -> None:
+    given = ("read_doc_metadata", "--arg", "doc_id=doc_1", *TENANT, "--run", "run_1")
+    assert [run("call", *given).exit_code for _ in range(2)] == [0, 0]
+    refused = run("call", *given)
+    assert (refused.exit_code, "run" in refused.stderr) == (1, True)
+    explained = run("explain", *given)
+    assert (explained.exit_code, "by the check run:" in explained.stdout) == (1, True)
+    assert run("explain", *given[:-1], "run_2").exit_code == 0
 
 
 def test_explain_begins_with_the_verdict_of_an_allowed_call(run: Run) -> None:

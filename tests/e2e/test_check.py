@@ -282,6 +282,28 @@ def test_tools_without_labels_get_suggestions(tmp_path: Path) -> None:
     assert "every tool of the active preset has labels" in out
 
 
+def test_labels_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    write(folder, ECHO, s1=raw_entry(only=["echo", "meta"]), s2=DEAD)
+    reads: dict[str, object] = {"labels": ["reads_private"]}
+    labels = {
+        "s1:echo": {**reads, "targets": ["text"]},
+        "s1:ecko": reads,
+        "s1:resources/read": reads,
+        "s2:send": reads,
+    }
+    (folder / "labels.json").write_text(json.dumps({"tools": labels}))
+    _, out, _ = check()
+    assert 'the server "s1" has no tool "ecko"' in out
+    assert 'did you mean "echo"?' in out
+    assert out.count("labels.json:") == 1
+    labels = {"s1:echo": {**reads, "targets": ["txt"]}}
+    (folder / "labels.json").write_text(json.dumps({"tools": labels}))
+    code, out, _ = check()
+    wrong = '"txt" is not an argument of the tool, so all its arguments are targets'
+    assert (code, f'{wrong}; did you mean "text"?' in out) == (1, True)
+
+
 def test_policies_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     write(folder, ECHO, s1=raw_entry(only=["echo"]), s2=DEAD)
@@ -297,3 +319,30 @@ def test_policies_are_checked_with_the_tools_of_the_servers(tmp_path: Path) -> N
     file.write_text('@id("a") forbid(principal, action == Action::"s2:send", resource);')
     _, out, _ = check()
     assert 'policy "a" waits for the tools of s2' in out
+
+
+def test_policies_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    write(folder, ECHO, s1=raw_entry(only=["echo"]), s2=DEAD)
+    (folder / "policies").mkdir()
+    _, out, _ = check()
+    assert "none, so no policy is active" in out
+    assert "policies: $: has no policies" in out
+    (folder / "policies" / "a.cedar").write_text(
+        '@id("a") @mode("log_only") forbid(principal, action == Action::"s1:echo", resource);'
+        '@id("b") forbid(principal, action == Action::"s2:send", resource);'
+    )
+    (folder / "policies" / "b.ceder").touch()
+    _, out, _ = check()
+    assert "Policies: 2 in 1 file" in out
+    rows = [
+        line.rstrip().split(maxsplit=3) for line in out.splitlines() if " policies/a.cedar " in line
+    ]
+    assert rows == [
+        ["a", "log_only", "policies/a.cedar", "active"],
+        ["b", "enforce", "policies/a.cedar", "waits for the tools of s2"],
+    ]
+    assert "policies/b.ceder: $: is not read" in out
+    _, out, _ = check("--json")
+    items = json.loads(out)["policies"]["items"]
+    assert [(it["id"], it["waits_for"]) for it in items] == [("a", None), ("b", ["s2"])]

@@ -22,6 +22,7 @@ from mcp_tools_proxy.cli.gateway_client import (
     GatewayUnreachable,
     LoadSettings,
     RolesOption,
+    RunOption,
     TenantOption,
     UrlOption,
     UserOption,
@@ -67,6 +68,7 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
         user: UserOption = USER,
         roles: RolesOption = None,
         agent: AgentOption = None,
+        run: RunOption = None,
         url: UrlOption = None,
         as_json: AnswerAsJson = False,
     ) -> None:
@@ -76,7 +78,7 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
         Exits with 1 if the call failed.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
-        envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller)
+        envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller, run)
         if as_json:
             echo(json.dumps(envelope))
         elif envelope.get("status") == "ok":
@@ -94,6 +96,7 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
         user: UserOption = USER,
         roles: RolesOption = None,
         agent: AgentOption = None,
+        run: RunOption = None,
         url: UrlOption = None,
         as_json: AnswerAsJson = False,
     ) -> None:
@@ -103,7 +106,7 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
         without an admin token needs no token. Exits with 1 if the call would be refused.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
-        answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller)
+        answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller, run)
         if "decision" not in answer:
             fail(error_text(answer), 1)
         if as_json:
@@ -115,10 +118,15 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
 
 
 def _send(
-    path: str, client: GatewayClient, tool: str, given: Sequence[str], caller: CallerOptions
+    path: str,
+    client: GatewayClient,
+    tool: str,
+    given: Sequence[str],
+    caller: CallerOptions,
+    run: str | None,
 ) -> Mapping[str, object]:
     with failing_if_unreachable():
-        body = build_request(client, tool, given, caller, stands_in=path == EXPLAIN)
+        body = build_request(client, tool, given, caller, run=run, stands_in=path == EXPLAIN)
         return client.post(path, body)
 
 
@@ -173,6 +181,7 @@ def build_request(
     given: Sequence[str],
     caller: CallerOptions,
     *,
+    run: str | None = None,
     stands_in: bool = False,
 ) -> Mapping[str, object]:
     """Return the body of an execute request. Raises BadParameter, GatewayUnreachable.
@@ -187,6 +196,8 @@ def build_request(
     request: dict[str, object] = {"tool_name": tool, "user": user}
     if caller.agent is not None:
         request["agent"] = caller.agent
+    if run is not None:
+        request["run"] = {"id": run}
     properties = _properties(client, tool, caller, stands_in=stands_in) if given else {}
     request["arguments"] = dict(_argument(text, properties) for text in given)
     return request

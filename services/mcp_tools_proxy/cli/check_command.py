@@ -20,7 +20,8 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.start_checks import confinement_warnings
 from mcp_tools_proxy.app.workers import worker_problem
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines
-from mcp_tools_proxy.cli.check_report import lines, print_report, report_facts
+from mcp_tools_proxy.cli.check_facts import report_facts
+from mcp_tools_proxy.cli.check_report import lines, print_report
 from mcp_tools_proxy.cli.output import print_json
 from mcp_tools_proxy.config.preset_files import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem

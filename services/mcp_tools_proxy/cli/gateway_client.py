@@ -134,6 +134,10 @@ AgentOption = Annotated[
         "--agent", callback=identifier, autocompletion=agent_names, help="The agent profile."
     ),
 ]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", metavar="ID", callback=identifier, help="The run of the call."),
+]
 UrlOption = Annotated[
     str | None,
     typer.Option(

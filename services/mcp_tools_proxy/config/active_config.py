@@ -10,7 +10,7 @@ from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.labels import ActiveLabels
 from mcp_tools_proxy.config.limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
-from mcp_tools_proxy.config.policies import PolicyFiles
+from mcp_tools_proxy.config.policies import PolicyFiles, reserved_id_problems
 from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetListing
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
@@ -81,6 +81,7 @@ class ActiveConfig:
     def problems(self) -> tuple[Problem, ...]:
         """The problems of the current files."""
         entries = self.configuration.invalid.values() if self.configuration else ()
+        with_policies = self.configuration if self.policies.configured else None
         return unique_problems(
             self.config_problems,
             limit_problems(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
@@ -90,6 +91,7 @@ class ActiveConfig:
             self.labels.problems,
             self.lock.problems,
             self.policies.problems,
+            () if with_policies is None else reserved_id_problems(with_policies),
         )
 
     @property
@@ -119,6 +121,7 @@ class ActiveConfig:
             self.agent_policies.warnings,
             self.limits.warnings,
             self.labels.warnings,
+            self.policies.warnings,
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":

@@ -30,9 +30,10 @@ from mcp_tools_proxy.gateway.registry_builder import (
     BuiltRegistry,
     RegistryBuilder,
 )
-from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, PolicySetState
 from mcp_tools_proxy.gateway.screening import guard_set_of
 from mcp_tools_proxy.gateway.unmatched_items import (
+    NAMES_SHOWN,
     MissingItems,
     explain_missing,
     find_unmatched_exclusions,
@@ -183,6 +184,8 @@ class RegistryPublisher:
         self.config = ActiveConfig()
         self._view = View()
         self._unmatched: tuple[Problem, ...] = ()
+        self._policies: PolicySetState | None = None
+        """The set of policies that was logged last."""
         self._reporter = ChangeReporter()
         self.is_built = False
         """Whether the last ``publish`` succeeded."""
@@ -299,6 +302,15 @@ class RegistryPublisher:
         await self._run_rules.follow(self.config, self._pool.snapshots)
         log_new("config.problem", self._run_rules.problems, before[0])
         log_new("config.warning", self._run_rules.warnings, before[1])
+        policies = self._run_rules.policy_set
+        if policies is not None and policies.loaded and policies != self._policies:
+            self._policies = policies
+            log.info(
+                "policies.active",
+                count=len(policies.policies),
+                digest=policies.digest,
+                waiting=[it.policy_id for it in policies.policies if it.waits][:NAMES_SHOWN],
+            )
 
     def publish(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot] | None = None

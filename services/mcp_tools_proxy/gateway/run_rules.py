@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.run import NO_QUOTA, RunQuota, ToolLabels
+from mcp_tools_proxy.gateway.fitted_labels import FittedLabels, fit_labels
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.cedar.fact_schema import PolicyAction, action_of
 from mcp_tools_proxy.policy.runs.tool_labels import (
@@ -62,6 +63,29 @@ class RunRules:
         return self.by_agent.get(agent, self.quota)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyState:
+    """A policy of the active set; it waits until the tools of ``waits_for`` are known."""
+
+    policy_id: str
+    file: str
+    mode: str
+    waits: bool
+    waits_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySetState:
+    """The active set of policies; ``loaded`` is False until a set was valid.
+
+    ``digest`` is the SHA-256 of all policies in hexadecimal, empty until then.
+    """
+
+    loaded: bool = False
+    digest: str = ""
+    policies: tuple[PolicyState, ...] = ()
+
+
 _DOCUMENT: JsonObject = {"properties": {DOCUMENT_ARGUMENT: {"type": "string"}}}
 """The arguments of the gateway's own resources, which are pages of documents, in policies."""
 
@@ -73,20 +97,29 @@ class ActiveRunRules:
         """Initialize; ``quota`` are the limits of runs in the settings."""
         self.current = RunRules(quota=quota)
         self._quota = quota
-        self.problems: tuple[Problem, ...] = ()
-        """The problems of policies that are valid Cedar, but do not fit the tools."""
+        self._policy_problems: tuple[Problem, ...] = ()
+        self._fitted = FittedLabels()
         self._local_tools = tuple(local_tools)
         self._known: tuple[object, ...] = ()
+        self._known_labels: tuple[object, ...] = ()
         self._turn = asyncio.Lock()
 
     @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of policies and labels that are valid, but do not fit the tools."""
+        return self._fitted.problems + self._policy_problems
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The policies that wait for servers; calls in their scope are refused until then."""
+        """Labels without a tool, and the policies that wait for servers.
+
+        Calls in the scope of such a policy are refused until then.
+        """
         policies = self.current.policies
         if policies is None:
-            return ()
+            return self._fitted.warnings
         files = {it.policy_id: it.file for it in policies.written}
-        return tuple(
+        return self._fitted.warnings + tuple(
             Problem(
                 file=files[policy_id],
                 path="$",
@@ -95,6 +128,27 @@ class ActiveRunRules:
             )
             for policy_id, servers in policies.waiting.items()
             if servers
+        )
+
+    @property
+    def policy_set(self) -> PolicySetState | None:
+        """The active set of policies, for people; None without a folder of policies."""
+        policies = self.current.policies
+        if policies is None:
+            return PolicySetState() if self.current.awaits_policies else None
+        return PolicySetState(
+            loaded=policies.loaded,
+            digest=policies.digest.hex(),
+            policies=tuple(
+                PolicyState(
+                    policy_id=it.policy_id,
+                    file=it.file,
+                    mode=it.mode.value,
+                    waits=it.policy_id in policies.waiting,
+                    waits_for=policies.waiting.get(it.policy_id, ()),
+                )
+                for it in policies.written
+            ),
         )
 
     async def follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
@@ -110,21 +164,39 @@ class ActiveRunRules:
 
     async def _follow(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> None:
         rules = self._without_policies(config)
-        if not config.policies.configured:
-            self.current, self.problems, self._known = rules, (), ()
-            return
-        if self.current.policies is None:
+        if config.policies.configured and self.current.policies is None:
             self.current = replace(rules, awaits_policies=True)
+        await self._fit_labels(rules.labels, snapshots)
+        rules = replace(rules, labels=self._fitted.labels)
+        if not config.policies.configured:
+            self.current, self._policy_problems, self._known = rules, (), ()
+            return
         if not has_engine():  # a folder can be added after the start
             return
         known = (rules.labels, config.policies.written, config.server_ids, dict(snapshots))
         policies = self.current.policies
         if known != self._known:
-            policies, self.problems = await asyncio.to_thread(
+            policies, self._policy_problems = await asyncio.to_thread(
                 self._prepared, policies, config, rules.labels, snapshots
             )
             self._known = known
         self.current = replace(rules, policies=policies)
+
+    async def _fit_labels(
+        self, labels: Mapping[str, ToolLabels], snapshots: Mapping[str, Snapshot]
+    ) -> None:
+        # equal snapshots can differ in these: only a complete discovery shows missing tools
+        states = {key: (it.is_remembered, *it.failed_lists) for key, it in snapshots.items()}
+        known = (labels, dict(snapshots), states) if labels else ()
+        if known == self._known_labels:
+            return
+        if labels:
+            self._fitted = await asyncio.to_thread(
+                fit_labels, labels, self._local_tools, dict(snapshots)
+            )
+        else:
+            self._fitted = FittedLabels()
+        self._known_labels = known
 
     def _without_policies(self, config: ActiveConfig) -> RunRules:
         quota = self._quota.within((config.limits.rules or NO_LIMITS).run)

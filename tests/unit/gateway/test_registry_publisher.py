@@ -158,3 +158,18 @@ async def test_a_tool_with_a_duplicate_name_is_omitted_and_logged(folder: Path) 
         await it.reloader.load()
     clashes = [line["names"] for line in lines if line["event"] == "preset.clash"]
     assert (it.tools, it.code("local"), clashes) == (["alpha:search"], "OK", [["alpha:duplicate"]])
+
+
+async def test_a_changed_set_of_policies_is_logged(folder: Path) -> None:
+    (folder / "policies").mkdir()
+    file = folder / "policies" / "a.cedar"
+    first = '@id("a") forbid(principal, action == Action::"alpha:search", resource);'
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        for text in ("", first, first, '@id("b") ' + first[9:], ""):
+            file.write_text(text)
+            await it.reloader.load()
+    found = [line for line in lines if line["event"] == "policies.active"]
+    assert [line["count"] for line in found] == [0, 1, 1]
+    assert len({line["digest"] for line in found}) == 3
+    assert [line["waiting"] for line in found] == [[], [], []]

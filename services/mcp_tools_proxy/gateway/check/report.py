@@ -31,7 +31,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,
     definition_warnings,
 )
-from mcp_tools_proxy.gateway.run_rules import ActiveRunRules
+from mcp_tools_proxy.gateway.run_rules import ActiveRunRules, PolicySetState
 from mcp_tools_proxy.gateway.unmatched_items import (
     MissingItems,
     explain_missing,
@@ -116,6 +116,8 @@ class CheckReport:
     """Differences of the presets' definitions from the lock; empty if offline."""
     unlabelled: Mapping[str, JsonObject] = field(default_factory=dict)
     """The active preset's tools without labels: entries for labels.json, as suggested."""
+    policies: PolicySetState | None = None
+    """The policies that would be active; None without a folder of policies."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
@@ -264,6 +266,7 @@ def build_report(
         unlabelled=label_suggestions(
             (tool.spec for tool in registry.tools.items), rules.current.labels
         ),
+        policies=rules.policy_set,
     )
 
 

@@ -38,6 +38,13 @@ class PolicyFindings:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.waits_for: list[str] = []
+        self._unknown: set[tuple[str, str]] = set()
+
+    def add_unknown(self, name: str, described: str, hint: str) -> None:
+        """Add the problem of an unknown name, once for all places with the same correction."""
+        if (name, hint) not in self._unknown:
+            self._unknown.add((name, hint))
+            self.problems.append(f"{quote(name)} is not {described}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +194,4 @@ def _one_of(found: PolicyFindings, name: str, known: Iterable[str], described: s
     names = sorted(known)
     if name not in names:
         hint = did_you_mean(closest_match(name, names))
-        found.problems.append(f"{quote(name)} is not {described}{hint}")
+        found.add_unknown(name, described, hint)

@@ -75,9 +75,10 @@ def read_policies(file: str, text: str) -> Iterator[WrittenPolicy]:
         written = json.loads(cedarpy.policies_to_json_str(text))
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:500]
-        raise InvalidPolicy("", f"cannot be parsed: {reason}") from error
+        place = _invalid_place(text)
+        raise InvalidPolicy("", f"cannot be parsed: {reason}{place}") from error
     if written.get("templates"):
-        raise InvalidPolicy("templates", "templates (?principal, ?resource) cannot be used here")
+        raise InvalidPolicy("", "templates (?principal, ?resource) cannot be used here")
     for place, policy in written["staticPolicies"].items():
         yield _policy(file, place, policy)
 
@@ -108,12 +109,39 @@ def _refuse_deep(text: str) -> None:
             raise InvalidPolicy("", f"has a policy of more than {MAX_TOKENS} words and signs")
 
 
+def _invalid_place(text: str) -> str:
+    """Return the line of the first policy that cannot be parsed; Cedar's errors have no line."""
+    start = depth = 0
+    first: int | None = None
+    for found in _TOKEN.finditer(text):
+        part = found[0]
+        if part.startswith("//"):
+            continue
+        first = found.start() if first is None else first
+        depth += (part in ("(", "[", "{")) - (part in (")", "]", "}"))
+        if part == ";" and depth <= 0:
+            if not _is_policy(text[start : found.end()]):
+                break
+            start, depth, first = found.end(), 0, None
+    if first is None:
+        return ""
+    return f", in the policy that starts in line {text.count(chr(10), 0, first) + 1}"
+
+
+def _is_policy(text: str) -> bool:
+    try:
+        cedarpy.policies_to_json_str(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _policy(file: str, place: str, policy: Node) -> WrittenPolicy:
     annotations = {key: value or "" for key, value in policy.get("annotations", {}).items()}
     policy_id = annotations.get("id", "")
     if not policy_id:
         number = int(place.removeprefix("policy")) + 1
-        raise InvalidPolicy(place, f'policy {number} of the file has no @id("…"); add one')
+        raise InvalidPolicy("", f'policy {number} of the file has no @id("…"); add one')
     for key in annotations:
         if key not in _ANNOTATIONS:
             hint = did_you_mean(closest_match(key, _ANNOTATIONS), "; correct or remove it")

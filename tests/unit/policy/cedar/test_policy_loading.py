@@ -75,6 +75,27 @@ def test_an_invalid_file_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("// a\n\nfrobid(principal);", 3),
+        (f"{forbid('true')}\n/\n", 2),
+        (f'{forbid("true")}\n@id(";")\n// a ;\nforbid(principal, action, resource)\n', 2),
+        (f"{forbid('true')}\n{forbid('context.a == && b')}\n{forbid('true')}", 2),
+    ],
+)
+def test_a_syntax_error_names_the_line_of_its_policy(text: str, line: int) -> None:
+    with pytest.raises(InvalidPolicy, match=f"in the policy that starts in line {line}$"):
+        list(read_policies("a.cedar", text))
+
+
+def test_a_name_that_is_unknown_in_many_places_is_one_problem() -> None:
+    counted = 'context has run && context.run.called["crm:gte"] > 0'
+    condition = f'{counted} && context.run.succeeded["crm:gte"] > 0'
+    (problem,) = load(forbid(condition, scope='action == Action::"crm:gte"')).problems
+    assert problem.problem == '"crm:gte" is not a tool or group of tools; did you mean "crm:get"?'
+
+
+@pytest.mark.parametrize(
     "opened", ["(", "[", "{a:", "true && ", "!", "if true then true else ", "x."]
 )
 def test_deep_text_never_reaches_the_parser(opened: str) -> None:
