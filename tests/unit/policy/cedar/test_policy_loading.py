@@ -32,7 +32,7 @@ from tests.unit.policy.cedar.policy_parts import (
         ('context has run && context.run.called["crm:gte"] > 0', '"crm:get"'),
         ('context has run && context.run.total["mail:send#cent"] > 0', '"mail:send#cents"'),
         ('"apii" == context.entry', '"api"'),
-        ('resource == Server::"mial"', '"mail"'),
+        ('resource == Server::"mali"', '"mail"'),
         ('resource in [Server::"crm", Server::"cmr"]', '"cmr" is not a server'),
         ('action == Action::"mail:sned"', '"mail:send"'),
         ("context.args.to == 5", "type"),
@@ -127,11 +127,11 @@ def test_a_policy_waits_for_the_tools_of_a_server() -> None:
 
 
 def test_a_misspelt_server_in_the_scope_is_a_problem() -> None:
-    scoped = forbid("true").replace("resource)", 'resource == Server::"mial")')
+    scoped = forbid("true").replace("resource)", 'resource == Server::"mali")')
     assert [it.problem for it in load(scoped).problems] == [
-        '"mial" is not a server; did you mean "mail"?'
+        '"mali" is not a server; did you mean "mail"?'
     ]
-    assert not load(scoped.replace("mial", "mail")).problems
+    assert not load(scoped.replace("mali", "mail")).problems
 
 
 def test_a_policy_waits_for_a_tool_in_its_condition() -> None:
