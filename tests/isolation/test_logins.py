@@ -247,6 +247,9 @@ async def test_users_list_and_end_only_their_own_login(tmp_path: Path) -> None:
                 ("s", "user", tenant_id, "ann"),
                 ("t", "tenant", tenant_id, None),
             ]
+            params = {"tenant_id": tenant_id, "for": "tenant"}
+            shown = await http.get(LOGINS, params=params, headers=bearer(of_operator))
+            assert [it["server_id"] for it in shown.json()["logins"]] == ["t"]
         acme, globex = (Person(it, "ann") for it in TENANTS)
         for person in (acme, globex):
             listed = await http.get(LOGINS, headers=bearer(tenants.jwts[person]))

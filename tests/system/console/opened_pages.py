@@ -50,7 +50,7 @@ _PLANTED = """() => [
 _SIZES = """() => ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
   .filter((it) => it.initiatorType !== "img")
   .reduce((sum, it) => sum + it.decodedBodySize, 0)"""
-MAX_PAGE_BYTES = 150_000
+MAX_PAGE_BYTES = 160_000
 _EXPECTED = (
     "Failed to load resource: the server responded with a status of",
     "htmx:sendAbort",

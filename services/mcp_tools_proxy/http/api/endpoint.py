@@ -202,7 +202,7 @@ def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str
 
 def validate_query(model: type[ModelT], query: Mapping[str, object]) -> ModelT:
     """Validate a query. Raises InvalidRequest naming the parameter, also an unknown one."""
-    known = model.model_fields
+    known = [it.alias or name for name, it in model.model_fields.items()]
     unknown = next((it for it in query if it not in known), None)
     if unknown is None or model.model_config.get("extra") != "forbid":
         return validate(model, query)
