@@ -64,7 +64,7 @@ BEYOND_A_SCHEMA = {"cursor", "filter", "body", "X-User-Roles", "X-Documents"}
 """Cursors from earlier responses; filters as JSON text; bodies with one of two fields, or a file;
 comma-separated lists without empty elements."""
 
-NAMED_TWICE = {"Idempotency-Key"}
+NAMED_TWICE = {"Idempotency-Key", "X-Run-Id"}
 """The body can have a different one."""
 
 

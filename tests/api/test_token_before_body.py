@@ -134,7 +134,7 @@ OPERATORS = (
     ("POST", "/internal/mcp/explain"),
     ("PUT", "/internal/documents/rights?tenant_id=a&doc_id=b"),
     ("PUT", "/internal/documents/facts?tenant_id=a&doc_id=b"),
-    ("PUT", "/internal/documents/content?tenant_id=a&doc_id=b&filename=c.pdf"),
+    ("PUT", "/internal/documents/content?tenant_id=a&doc_id=b"),
 )
 
 
