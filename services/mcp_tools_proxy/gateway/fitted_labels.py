@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.run import ToolLabels
 from mcp_tools_proxy.policy.runs.tool_labels import READS
-from mcp_tools_proxy.wire.json_schema.keywords import References
+from mcp_tools_proxy.wire.json_schema.keywords import References, applied_schemas
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
@@ -111,21 +111,9 @@ def _lacks(snapshot: Snapshot, tool: str) -> bool:
 
 def _arguments_of(schema: JsonObject) -> Iterator[str]:
     """Yield the arguments that an input schema declares, also through references and choices."""
-    references = References(schema)
-    seen: set[int] = set()
-    waiting: list[object] = [schema]
-    for node in waiting:  # the loop appends to it
-        if not isinstance(node, Mapping) or id(node) in seen:
-            continue
-        seen.add(id(node))
+    for node in applied_schemas([schema], References(schema)):
         if isinstance(properties := node.get("properties"), Mapping):
             yield from properties
-        for key in ("allOf", "anyOf", "oneOf"):
-            if isinstance(branches := node.get(key), list | tuple):
-                waiting += branches
-        waiting += [node[key] for key in ("if", "then", "else") if key in node]
-        if "$ref" in node and (found := references.find(node["$ref"])) is not None:
-            waiting.append(found[1])
 
 
 def _closest(name: str, known: Iterable[str]) -> str | None:

@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.wire.json_schema.keywords import (
     Node,
     References,
+    applied_schemas,
     map_subschemas,
     subschemas,
 )
@@ -147,28 +148,10 @@ class ArgumentNames:
             return None
         place = self._places.get(key)
         if place is None and len(self._places) < MAX_PLACES:
-            place = self._places[key] = _Place(self._applied(schemas), self._names)
+            place = self._places[key] = _Place(
+                applied_schemas(schemas, self._references), self._names
+            )
         return place
-
-    def _applied(self, schemas: Iterable[Any]) -> list[Node]:
-        """Return the schemas, and those that apply to the same value through them."""
-        applied: dict[int, Node] = {}
-        waiting = list(schemas)
-        for node in waiting:  # the loop appends to it
-            if not isinstance(node, Mapping) or id(node) in applied:
-                continue
-            applied[id(node)] = node
-            for key in ("allOf", "anyOf", "oneOf"):
-                branches = node.get(key)
-                waiting += branches if isinstance(branches, list) else ()
-            waiting += [node[key] for key in ("not", "if", "then", "else") if key in node]
-            for key in ("dependentSchemas", "dependencies"):
-                table = node.get(key)
-                waiting += table.values() if isinstance(table, Mapping) else ()
-            for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-                found = self._references.find(node.get(key))
-                waiting += () if found is None else (found[1],)
-        return list(applied.values())
 
 
 class _Place:

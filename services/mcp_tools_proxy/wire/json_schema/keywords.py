@@ -1,7 +1,7 @@
 """JSON Schema keywords of all drafts: subschemas, references, and the upgrade to 2020-12."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
@@ -199,6 +199,27 @@ class References:
             else:
                 found = found.get(key) if isinstance(found, Mapping) else None
         return found
+
+
+def applied_schemas(schemas: Iterable[Any], references: References) -> list[Node]:
+    """Return the schemas, and those that apply to the same value through them."""
+    applied: dict[int, Node] = {}
+    waiting = list(schemas)
+    for node in waiting:  # the loop appends to it
+        if not isinstance(node, Mapping) or id(node) in applied:
+            continue
+        applied[id(node)] = node
+        for key in ("allOf", "anyOf", "oneOf"):
+            branches = node.get(key)
+            waiting += branches if isinstance(branches, list | tuple) else ()
+        waiting += [node[key] for key in ("not", "if", "then", "else") if key in node]
+        for key in ("dependentSchemas", "dependencies"):
+            table = node.get(key)
+            waiting += table.values() if isinstance(table, Mapping) else ()
+        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            found = references.find(node.get(key))
+            waiting += () if found is None else (found[1],)
+    return list(applied.values())
 
 
 def map_subschemas(node: Node, convert: Callable[[Any], Any]) -> dict[str, Any]:
