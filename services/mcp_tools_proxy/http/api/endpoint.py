@@ -202,13 +202,17 @@ def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str
 
 def validate_query(model: type[ModelT], query: Mapping[str, object]) -> ModelT:
     """Validate a query. Raises InvalidRequest naming the parameter, also an unknown one."""
-    known = [it.alias or name for name, it in model.model_fields.items()]
-    unknown = next((it for it in query if it not in known), None)
-    if unknown is None or model.model_config.get("extra") != "forbid":
-        return validate(model, query)
-    name = unknown[:QUOTE_CHARS]
-    hint = did_you_mean(closest_match(name, known), f"; known are {', '.join(known)}")
-    raise InvalidRequest(f"{name}: is not a known parameter{hint}", details={"field": name})
+    try:
+        return model.model_validate(query)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+    for problem in problems:
+        if problem["type"] == "extra_forbidden":
+            known = [it.alias or name for name, it in model.model_fields.items()]
+            name = str(problem["loc"][0])[:QUOTE_CHARS]
+            hint = did_you_mean(closest_match(name, known), f"; known are {', '.join(known)}")
+            raise InvalidRequest(f"{name}: is not a known parameter{hint}", details={"field": name})
+    raise invalid_request(problems[0])
 
 
 def list_fields(model: type[BaseModel]) -> Collection[str]:
